@@ -1,0 +1,204 @@
+"""PairedDataset and RetrievalSplit: images, texts and labels, and who of them plays which part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from corrhash.datasets.image_files import ImageFiles
+from corrhash.errors import InputError
+from corrhash.relevance import Labels, Similarity, as_labels
+
+if TYPE_CHECKING:
+    from corrhash.datasets.reader import Reader
+
+
+@dataclass(frozen=True, eq=False)
+class PairedDataset:
+    """Images and texts; row i of each belongs together, unless a ``similarity`` says otherwise.
+
+    Parameters
+    ----------
+    images : (n, d) features; or pictures, as ImageFiles or an (n, height, width, 3) uint8 array.
+    texts : (n, d) tag occurrences, dense or sparse; or a list of strings.
+    labels : (n, n_classes) matrix of 0 and 1, dense or sparse, if there are labels.
+    similarity : judged pairs of images (rows) and texts (columns). With it, images and texts need
+        be neither aligned nor equal in number.
+    keys : a name for each image row; row numbers if not given.
+    items : what to show of each row (its caption, its path), for people only.
+    label_names : names of the label columns, for people only.
+
+    Examples
+    --------
+    >>> pairs = PairedDataset(np.ones((3, 4)), ["a boat", "a tree", "two boats"])
+    >>> pairs
+    PairedDataset(3 pairs: images 4 features, texts strings, no labels)
+    >>> pairs.take([0, 2]).texts
+    ['a boat', 'two boats']
+    """
+
+    images: Any
+    texts: Any
+    labels: Labels | None = None
+    similarity: Similarity | None = None
+    keys: Sequence[str] | None = None
+    items: Sequence[dict[str, Any]] | None = None
+    label_names: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "images", _check_images(self.images))
+        object.__setattr__(self, "texts", _check_texts(self.texts))
+        if self.labels is not None:
+            object.__setattr__(self, "labels", as_labels(self.labels))
+        n_images, n_texts = n_rows(self.images), n_rows(self.texts)
+        if self.similarity is None and n_images != n_texts:
+            raise InputError(
+                f"Row i of images and texts belongs together. Got {n_images} images and "
+                f"{n_texts} texts. Give as many of each, or a similarity of judged pairs."
+            )
+        if self.similarity is not None and self.similarity.shape != (n_images, n_texts):
+            raise InputError(
+                f"The similarity is over {self.similarity.shape[0]} images and "
+                f"{self.similarity.shape[1]} texts. Got {n_images} and {n_texts}."
+            )
+        for name in ("labels", "keys", "items"):
+            values = getattr(self, name)
+            if values is not None and n_rows(values) != n_images:
+                raise InputError(
+                    f"There are {n_images} rows but {n_rows(values)} {name}. Give one a row."
+                )
+
+    @property
+    def n_images(self) -> int:
+        """How many images there are."""
+        return n_rows(self.images)
+
+    @property
+    def n_texts(self) -> int:
+        """How many texts there are."""
+        return n_rows(self.texts)
+
+    @property
+    def aligned(self) -> bool:
+        """Whether row i of images and texts belongs together."""
+        return self.similarity is None
+
+    def __len__(self) -> int:
+        return self.n_images
+
+    def take(self, rows: Any) -> PairedDataset:
+        """The pairs at ``rows`` (numbers, a mask or a slice), in that order."""
+        if self.similarity is not None:
+            raise InputError(
+                "Images and texts of this dataset are not aligned, so rows cannot be taken of both."
+            )
+        rows = np.arange(len(self))[rows]
+        return replace(
+            self,
+            images=take_rows(self.images, rows),
+            texts=take_rows(self.texts, rows),
+            labels=None if self.labels is None else self.labels[rows],
+            keys=None if self.keys is None else take_rows(self.keys, rows),
+            items=None if self.items is None else take_rows(self.items, rows),
+        )
+
+    def without_labels(self) -> PairedDataset:
+        """The same pairs, stripped of all supervision but the pairing itself."""
+        return replace(self, labels=None)
+
+    def row_keys(self) -> list[str]:
+        """A name for each image row."""
+        return [str(i) for i in range(len(self))] if self.keys is None else list(self.keys)
+
+    def __repr__(self) -> str:
+        n_labels = "no labels" if self.labels is None else f"{self.labels.shape[1]} labels"
+        size = f"{len(self):,} pairs"
+        if not self.aligned:
+            size = f"{self.n_images:,} images and {self.n_texts:,} texts"
+        kinds = f"images {_kind(self.images)}, texts {_kind(self.texts)}"
+        return f"PairedDataset({size}: {kinds}, {n_labels})"
+
+
+@dataclass(frozen=True, eq=False)
+class RetrievalSplit:
+    """The four parts of a retrieval experiment, and the reader that made their arrays.
+
+    ``database`` is everything that is not a query: it holds the training and validation items too.
+    ``train_in_database`` marks those of its rows that were trained on.
+    """
+
+    train: PairedDataset
+    validation: PairedDataset
+    query: PairedDataset
+    database: PairedDataset
+    train_in_database: np.ndarray
+    reader: Reader | None = None
+    name: str = ""
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{part} {len(getattr(self, part)):,}" for part in PARTS)
+        return f"RetrievalSplit({self.name or 'unnamed'}: {parts})"
+
+
+PARTS = ("train", "validation", "query", "database")
+
+
+def n_rows(values: Any) -> int:
+    """The number of rows of an array, a sparse matrix or a sequence."""
+    return int(values.shape[0]) if hasattr(values, "shape") else len(values)
+
+
+def take_rows(values: Any, rows: np.ndarray) -> Any:
+    """The rows of an array, a sparse matrix or a sequence, as the same kind of thing."""
+    if isinstance(values, (list, tuple)):
+        return [values[i] for i in rows]
+    return values[rows]
+
+
+def _check_images(images: Any) -> Any:
+    """Features as a finite 2-D float array; pictures as they are."""
+    if isinstance(images, ImageFiles):
+        return images
+    array = np.asarray(images)
+    if array.dtype == np.uint8 and array.ndim == 4 and array.shape[3] == 3:
+        return array
+    if array.ndim == 2 and array.dtype.kind in "fiub":
+        return _finite(array, "images")
+    raise InputError(
+        "images must be an (n, d) array of features, ImageFiles, or an (n, height, width, 3) array "
+        f"of uint8. Got shape {array.shape} of {array.dtype}."
+    )
+
+
+def _check_texts(texts: Any) -> Any:
+    """Tag occurrences as a sparse matrix or a finite 2-D array; strings as a list."""
+    if sp.issparse(texts):
+        return sp.csr_array(texts)
+    if isinstance(texts, (list, tuple)) and all(isinstance(text, str) for text in texts):
+        return list(texts)
+    array = np.asarray(texts)
+    if array.ndim == 2 and array.dtype.kind in "fiub":
+        return _finite(array, "texts")
+    raise InputError(
+        "texts must be an (n, d) array of tag occurrences, dense or sparse, or a list of strings. "
+        f"Got shape {array.shape} of {array.dtype}."
+    )
+
+
+def _finite(array: np.ndarray, name: str) -> np.ndarray:
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        row = int(np.argwhere(~np.isfinite(array))[0, 0])
+        raise InputError(f"{name} must be finite. Row {row} is not. Leave such rows out.")
+    return array
+
+
+def _kind(values: Any) -> str:
+    if isinstance(values, list):
+        return "strings"
+    if isinstance(values, ImageFiles) or len(values.shape) == 4:
+        return "pictures"
+    return f"{values.shape[1]:,} features"

@@ -1,0 +1,144 @@
+"""Reader and Vocabulary: pictures and strings to arrays, alike at training and at search time."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from corrhash.atomic_write import atomic_write
+from corrhash.datasets.base import PARTS, PairedDataset, RetrievalSplit
+from corrhash.datasets.simple_features import simple_features
+from corrhash.errors import InputError
+
+IMAGE_FEATURES = {"simple": simple_features}
+"""What pictures can be turned into for methods that learn from feature vectors."""
+
+READER_FILE = "reader.json"
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text: lower case, one form of each Unicode character, no punctuation.
+
+    >>> words_of("Two BOATS, at the café")
+    ['two', 'boats', 'at', 'the', 'café']
+    """
+    return re.findall(r"\w+", unicodedata.normalize("NFKC", text).lower())
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The words that count; a text becomes a row of 0 and 1 over them.
+
+    >>> vocabulary = Vocabulary.fit(["a boat", "a blue boat", "tree"], min_count=2)
+    >>> vocabulary.words
+    ('a', 'boat')
+    >>> vocabulary.occurrences(["Boat! Boat!", "sky"]).toarray()
+    array([[0., 1.],
+           [0., 0.]], dtype=float32)
+    """
+
+    words: tuple[str, ...]
+
+    @classmethod
+    def fit(cls, texts: Iterable[str], min_count: int = 1, top: int | None = None) -> Vocabulary:
+        """The words of at least ``min_count`` texts, or the ``top`` most frequent of them."""
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(set(words_of(text)))
+        by_frequency = sorted(counts, key=lambda word: (-counts[word], word))
+        words = [word for word in by_frequency if counts[word] >= min_count][:top]
+        if not words:
+            raise InputError(
+                f"No word occurs in at least {min_count} texts ({len(counts)} different words). "
+                "Lower min_count or check the texts."
+            )
+        return cls(tuple(sorted(words)))
+
+    def occurrences(self, texts: Sequence[str]) -> sp.csr_array:
+        """(n, n_words) of 0 and 1: which words occur in each text."""
+        column_of = {word: column for column, word in enumerate(self.words)}
+        columns = [
+            sorted({column_of[word] for word in words_of(text) if word in column_of})
+            for text in texts
+        ]
+        ends = np.cumsum([0, *map(len, columns)])
+        indices = np.array([c for row in columns for c in row], dtype=np.int64)
+        ones = np.ones(len(indices), dtype=np.float32)
+        return sp.csr_array((ones, indices, ends), shape=(len(texts), len(self.words)))
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Turns pictures and strings into what a model reads; it is saved with the model.
+
+    Parameters
+    ----------
+    vocabulary : the words that count; None leaves texts as they are.
+    image_features : a name of ``IMAGE_FEATURES``; None leaves images as they are.
+    """
+
+    vocabulary: Vocabulary | None = None
+    image_features: str | None = None
+
+    def read_images(self, images: Any) -> Any:
+        """Feature vectors of pictures; feature vectors pass through."""
+        if self.image_features is None or (hasattr(images, "ndim") and images.ndim == 2):
+            return images
+        return IMAGE_FEATURES[self.image_features](images)
+
+    def read_texts(self, texts: Any) -> Any:
+        """Word occurrences of strings; arrays pass through."""
+        if self.vocabulary is None or not isinstance(texts, (list, tuple)):
+            return texts
+        return self.vocabulary.occurrences(texts)
+
+    def read(self, pairs: PairedDataset) -> PairedDataset:
+        """The pairs with both sides read."""
+        images, texts = self.read_images(pairs.images), self.read_texts(pairs.texts)
+        return replace(pairs, images=images, texts=texts)
+
+    def read_split(self, split: RetrievalSplit) -> RetrievalSplit:
+        """The split with all four parts read."""
+        parts: dict[str, Any] = {part: self.read(getattr(split, part)) for part in PARTS}
+        return replace(split, reader=self, **parts)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the reader into a model's folder."""
+        words = None if self.vocabulary is None else self.vocabulary.words
+        content = {"words": words, "image_features": self.image_features}
+        with atomic_write(Path(folder) / READER_FILE) as file:
+            file.write(json.dumps(content, ensure_ascii=False, indent=1).encode())
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Reader:
+        """Read what :meth:`save` wrote."""
+        path = Path(folder) / READER_FILE
+        try:
+            content = json.loads(path.read_bytes())
+            words, image_features = content["words"], content["image_features"]
+        except FileNotFoundError as error:
+            raise InputError(f"There is no {path}: {folder} is not a model.") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path} is damaged ({error}). Train the model again.") from error
+        return cls(None if words is None else Vocabulary(tuple(words)), image_features)
+
+
+def fit_reader(split: RetrievalSplit, image_features: str | None = None) -> Reader:
+    """The reader for a split: words are counted on all items that are not queries."""
+    if image_features is not None and image_features not in IMAGE_FEATURES:
+        raise InputError(
+            f"There are no image features {image_features!r}. "
+            f"Choose one of: {', '.join(IMAGE_FEATURES)}."
+        )
+    texts = split.database.texts
+    vocabulary = Vocabulary.fit(texts, min_count=5) if isinstance(texts, list) else None
+    return Reader(vocabulary, image_features)

@@ -1,0 +1,344 @@
+"""The exact k nearest codes by Hamming distance, found by looking at every code of the database.
+
+Many queries share the work on a tile of the database: it is turned round into the table of
+:mod:`corrhash.kernels.vectors` once, and each query then marks the codes below its threshold. Few
+queries read the database as it is, with a prefetch that keeps the memory busy.
+
+Either way a query meets the rows in ascending order and keeps a candidate only if its distance is
+*strictly* below the threshold, the k-th smallest distance so far. A later row never displaces an
+earlier one at the same distance: equal distances come out in row order, without a sort.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from corrhash.kernels.popcount import popcount
+from corrhash.kernels.vectors import (
+    ROWS_PER_TRIPLE,
+    TRIPLES_PER_CHUNK,
+    WORDS_PER_VECTOR,
+    fill_table,
+    mark_near,
+    prefetch,
+)
+
+TILE_WORDS = 32
+"""Words of hits in a tile: 2,048 codes, whose table of 64-bit codes (56 kB) stays in the cache."""
+
+BATCH = 256
+"""Queries that share one table of a tile; making it costs as much as about six of them."""
+
+FEW = 8
+"""Fewer queries than this do not pay for the table."""
+
+BLOCK = 64
+"""Codes that a lone query looks at together: one word of hits."""
+
+AHEAD = 512
+"""Codes between the one being read and the one being fetched, 4 kB."""
+
+_TILE = 64 * TILE_WORDS
+_VECTORS = TILE_WORDS // WORDS_PER_VECTOR
+_CHUNK_BITS = 3 * TRIPLES_PER_CHUNK
+_ONE = np.uint64(1)
+# The low half of each 64, 32, 16, 8, 4 and 2 bits.
+_LOW_HALVES = (2**64 - 1) // (2 ** np.array([32, 16, 8, 4, 2, 1], dtype=np.uint64) + _ONE)
+
+_compiled = njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
+
+
+def nearest(
+    query_planes: NDArray[np.uint64],
+    database_planes: NDArray[np.uint64],
+    n_bits: int,
+    k: int,
+    threads: int | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The ``k`` nearest database rows of each query, by distance and then by row.
+
+    Parameters
+    ----------
+    query_planes : (n_words, n_queries), as :meth:`corrhash.codes.Codes.planes` gives them.
+    database_planes : (n_words, n).
+    n_bits : length of a code; bits beyond it are zero.
+    k : from 1 to n.
+    threads : over how many threads to spread the queries; None means all cores of this process.
+        The answer does not depend on it.
+
+    Returns
+    -------
+    rows : (n_queries, k).
+    distances : (n_queries, k).
+    """
+    queries = _frozen(query_planes.T)  # (n_queries, n_words)
+    database = _frozen(database_planes)
+    rows = np.empty((len(queries), k), dtype=np.int64)
+    distances = np.empty((len(queries), k), dtype=np.int32)
+    parts = _parts(len(queries), threads or len(os.sched_getaffinity(0)))
+
+    def search(part: slice) -> None:
+        scan = _scan_few if part.stop - part.start < FEW else _scan_many
+        scan(queries[part], database, n_bits, k, rows[part], distances[part])
+
+    if len(parts) == 1:
+        search(parts[0])
+    else:
+        with ThreadPoolExecutor(len(parts)) as pool:
+            list(pool.map(search, parts))
+    return rows, distances
+
+
+def _frozen(array: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A read-only view in C order: read-only or not, numba shall see and compile one type."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def _parts(n_queries: int, threads: int) -> list[slice]:
+    """At most ``threads`` ranges of queries of almost equal length."""
+    n_parts = max(1, min(threads, n_queries))
+    edges = [n_queries * part // n_parts for part in range(n_parts + 1)]
+    return [slice(start, stop) for start, stop in pairwise(edges)]
+
+
+@_compiled
+def _scan_many(
+    queries: Any, planes: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
+) -> None:
+    for start in range(0, len(queries), BATCH):
+        stop = start + BATCH
+        _scan_batch(
+            queries[start:stop], planes, n_bits, k, rows_out[start:stop], distances_out[start:stop]
+        )
+
+
+@_compiled
+def _scan_batch(
+    queries: Any, planes: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
+) -> None:
+    n_queries, n = len(queries), planes.shape[1]
+    n_chunks = (n_bits + _CHUNK_BITS - 1) // _CHUNK_BITS
+    n_triples = n_chunks * TRIPLES_PER_CHUNK
+    offsets = _table_offsets(queries, n_triples)
+    digits = np.zeros((max(64 * planes.shape[0], 3 * n_triples), TILE_WORDS), np.uint64)
+    table = np.empty((n_triples * ROWS_PER_TRIPLE, TILE_WORDS), np.uint64)
+    hits = np.empty(TILE_WORDS, np.uint64)
+    candidates = _candidates(n_queries, n, n_bits, k)
+    states = candidates[3]
+    for tile in range(0, n, _TILE):
+        n_codes = min(_TILE, n - tile)
+        _turn(planes, tile, n_codes, digits)
+        fill_table(digits, n_triples, TILE_WORDS, table)
+        # The first tile goes in pieces that double, so that thresholds fall before much is kept.
+        first, piece = 0, 1 if tile == 0 else _VECTORS
+        while first * WORDS_PER_VECTOR * 64 < n_codes:
+            last = min(first + piece, _VECTORS)
+            for q in range(n_queries):
+                marked = mark_near(table, offsets, q, n_chunks, first, last, states[q, 1], hits)
+                if 64 * last * WORDS_PER_VECTOR > n_codes:
+                    marked = _unmark_from(n_codes, hits, marked)
+                _collect(planes, queries, q, tile, hits, marked, k, candidates)
+            first, piece = last, 2 * piece
+    _sort(candidates, rows_out, distances_out)
+
+
+@_compiled
+def _table_offsets(queries: Any, n_triples: int) -> Any:
+    """Where in the table each query's rows start, (n_queries, n_triples, 2): staying, carried."""
+    offsets = np.empty((len(queries), n_triples, 2), np.int64)
+    for q in range(len(queries)):
+        for triple in range(n_triples):
+            pattern = 0
+            for i in range(3):
+                bit = 3 * triple + i
+                if bit < 64 * queries.shape[1]:
+                    pattern |= np.int64((queries[q, bit // 64] >> np.uint64(bit % 64)) & _ONE) << i
+            parity = popcount(np.uint64(pattern)) & 1
+            offsets[q, triple, 0] = (triple * ROWS_PER_TRIPLE + 8 + parity) * TILE_WORDS
+            offsets[q, triple, 1] = (triple * ROWS_PER_TRIPLE + pattern) * TILE_WORDS
+    return offsets
+
+
+@_compiled
+def _turn(planes: Any, tile: int, n_codes: int, digits: Any) -> None:
+    """Turn a tile round: bit c of ``digits[b, w]`` becomes bit b of code 64 * w + c of the tile.
+
+    Each word of 64 codes is a 64 x 64 matrix of bits, transposed by swapping its off-diagonal
+    quarters, then those of each quarter, and so on (Hacker's Delight, 7-3), for all w together.
+    """
+    flat = digits.reshape(-1)
+    for word in range(planes.shape[0]):
+        square = 64 * word * TILE_WORDS
+        for code in range(n_codes):
+            flat[square + code % 64 * TILE_WORDS + code // 64] = planes[word, tile + code]
+        for code in range(n_codes, _TILE):
+            flat[square + code % 64 * TILE_WORDS + code // 64] = 0
+        for level in range(6):
+            half = 32 >> level
+            for top in range(0, 64, 2 * half):
+                _swap_quarters(flat, square + top * TILE_WORDS, half, _LOW_HALVES[level])
+
+
+@_compiled
+def _swap_quarters(flat: Any, start: int, half: int, low_half: Any) -> None:
+    """Exchange the high halves of ``half`` rows with the low halves of the ``half`` rows below."""
+    shift = np.uint64(half)
+    # Unsigned, so that numba makes no room for negative indices: then LLVM can use vectors.
+    upper, length = np.uint64(start), np.uint64(half * TILE_WORDS)
+    for i in range(upper, upper + length):
+        swap = ((flat[i] >> shift) ^ flat[i + length]) & low_half
+        flat[i + length] ^= swap
+        flat[i] ^= swap << shift
+
+
+@_compiled
+def _unmark_from(n_codes: int, hits: Any, marked: Any) -> Any:
+    """Clear the bits of codes that are not there: the last tile is seldom full."""
+    word, rest = np.uint64(n_codes // 64), np.uint64(n_codes % 64)
+    hits[word] &= (_ONE << rest) - _ONE
+    return marked & ((_ONE << (word + np.uint64(rest != 0))) - _ONE)
+
+
+@_compiled
+def _scan_few(
+    queries: Any, planes: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
+) -> None:
+    n = planes.shape[1]
+    candidates = _candidates(len(queries), n, n_bits, k)
+    states = candidates[3]
+    block = np.empty(BLOCK, np.int64)
+    hits = np.empty(1, np.uint64)
+    for q in range(len(queries)):
+        for first in range(0, n, BLOCK):
+            n_codes = min(BLOCK, n - first)
+            smallest = _block_distances(queries, q, planes, first, n_codes, block)
+            if smallest < states[q, 1]:
+                hits[0] = _mark(block, n_codes, states[q, 1])
+                _collect(planes, queries, q, first, hits, _ONE, k, candidates)
+    _sort(candidates, rows_out, distances_out)
+
+
+@_compiled
+def _block_distances(
+    queries: Any, q: int, planes: Any, first: int, n_codes: int, block: Any
+) -> int:
+    """Write the distances of ``n_codes`` codes to ``block`` and return the smallest."""
+    block[:] = 0
+    for word in range(planes.shape[0]):
+        for line in range(0, BLOCK, 8):  # 8 words are a cache line
+            prefetch(planes, word, first + AHEAD + line)
+        mine = queries[q, word]
+        for i in range(n_codes):
+            block[i] += popcount(planes[word, first + i] ^ mine)
+    smallest = block[0]
+    for i in range(1, n_codes):
+        smallest = min(smallest, block[i])
+    return smallest
+
+
+@_compiled
+def _mark(block: Any, n_codes: int, threshold: int) -> Any:
+    """A word whose bit i is set if ``block[i]`` is below the threshold."""
+    hits = np.uint64(0)
+    for i in range(n_codes):
+        hits |= np.uint64(block[i] < threshold) << np.uint64(i)
+    return hits
+
+
+@_compiled
+def _candidates(n_queries: int, n: int, n_bits: int, k: int) -> Any:
+    """What the queries know: candidates in row order, how many at each distance, and states.
+
+    A state is (number of candidates, threshold, how many of them are below the threshold).
+    """
+    capacity = min(n, 2 * k + 1024)
+    rows = np.empty((n_queries, capacity), np.uint32)
+    distances = np.empty((n_queries, capacity), np.uint16)
+    histograms = np.zeros((n_queries, n_bits + 1), np.int64)
+    states = np.zeros((n_queries, 3), np.int64)
+    states[:, 1] = n_bits + 1  # every code is nearer than that
+    return rows, distances, histograms, states
+
+
+@_compiled
+def _collect(
+    planes: Any, queries: Any, q: int, tile: int, hits: Any, marked: Any, k: int, candidates: Any
+) -> None:
+    """Keep the hits that are below query ``q``'s threshold, which falls on the way.
+
+    Bit 0 of word 0 of ``hits`` stands for row ``tile``; the bits of ``marked`` say which words
+    of ``hits`` to look at.
+    """
+    rows, distances, histograms, states = candidates
+    n_found, threshold, n_below = states[q, 0], states[q, 1], states[q, 2]
+    while marked != 0:
+        word = _lowest_bit(marked)
+        marked &= marked - _ONE
+        left = hits[word]
+        while left != 0:
+            row = tile + 64 * word + _lowest_bit(left)
+            left &= left - _ONE
+            distance = 0
+            for w in range(planes.shape[0]):
+                distance += popcount(planes[w, row] ^ queries[q, w])
+            if distance < threshold:
+                if n_found == rows.shape[1]:
+                    n_found = _compact(rows, distances, q, k, threshold, n_below)
+                rows[q, n_found], distances[q, n_found] = row, distance
+                n_found += 1
+                histograms[q, distance] += 1
+                n_below += 1
+                while n_below >= k:
+                    threshold -= 1
+                    n_below -= histograms[q, threshold]
+    states[q, 0], states[q, 1], states[q, 2] = n_found, threshold, n_below
+
+
+@_compiled
+def _lowest_bit(word: Any) -> int:
+    """The place of the lowest set bit."""
+    return popcount(~word & (word - _ONE))
+
+
+@_compiled
+def _compact(rows: Any, distances: Any, q: int, k: int, threshold: int, n_below: int) -> int:
+    """Move the candidates that are still among the best ``k`` to the front; how many they are."""
+    n_kept, n_at_threshold = 0, k - n_below
+    for i in range(rows.shape[1]):
+        keep = distances[q, i] < threshold
+        if distances[q, i] == threshold and n_at_threshold > 0:
+            n_at_threshold -= 1
+            keep = True
+        if keep:
+            rows[q, n_kept], distances[q, n_kept] = rows[q, i], distances[q, i]
+            n_kept += 1
+    return n_kept
+
+
+@_compiled
+def _sort(candidates: Any, rows_out: Any, distances_out: Any) -> None:
+    """Counting sort: the place of a candidate is the number of nearer ones, then row order."""
+    rows, distances, histograms, states = candidates
+    for q in range(len(rows_out)):
+        n_found, threshold = states[q, 0], states[q, 1]
+        place = 0
+        for distance in range(threshold + 1):
+            count = histograms[q, distance]
+            histograms[q, distance] = place
+            place += count
+        for i in range(n_found):
+            distance = distances[q, i]
+            if distance <= threshold:
+                place = histograms[q, distance]
+                histograms[q, distance] += 1
+                if place < rows_out.shape[1]:
+                    rows_out[q, place], distances_out[q, place] = rows[q, i], distance

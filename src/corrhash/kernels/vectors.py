@@ -1,0 +1,269 @@
+"""Counting differing bits of many codes at once, with vectors of bits as explicit LLVM values.
+
+A processor without a vector bit count spends most of a Hamming distance on counting. Here a code is
+not counted at all: the tile of the database is turned round, so that bit ``c`` of a word belongs to
+code ``c`` and a vector holds *one* binary digit of 256 or 512 codes. Digits are then added as a
+child adds in columns: a full adder takes three digits of one column to a digit that stays and a
+digit that is carried to the next, with five logical instructions for all those codes together.
+
+Two tricks save two thirds of the additions:
+
+- Bits are taken in threes, and what three differing bits add up to is looked up: the digit that
+  stays is known for both parities of the query's three bits, the carried one for all eight
+  patterns. These ``ROWS_PER_TRIPLE`` rows are made once a tile and read by every query.
+- Nobody needs the distance, only whether it is below the query's threshold: comparing two binary
+  numbers digit by digit is one borrow running through the columns.
+
+Logical instructions exist on every processor, in its widest registers, so this needs no special
+instruction to be fast. How to read the code: an ``intrinsic`` of numba is a function that is called
+while numba compiles; ``builder.xor(a, b)`` does not compute but *writes down* an instruction, and
+gives back a name for its result. Loops in Python are therefore unrolled in the machine code; loops
+made with ``cgutils.for_range`` are loops there too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+WORDS_PER_VECTOR = 8 if get_host_cpu_features().get("avx512f") else 4
+"""64-bit words in a vector register; any number is right, this one is fast."""
+
+TRIPLES_PER_CHUNK = 22
+"""Triples of bits whose digits are added without a loop: 66 bits, so 64-bit codes are one chunk."""
+
+ROWS_PER_TRIPLE = 10
+"""Rows 0 to 7: the digit carried, for each pattern of the query; 8 and 9: the one that stays."""
+
+CHUNK_DIGITS = 7  # binary digits of a number up to 66
+TOTAL_DIGITS = 11  # binary digits of a number up to 1,024, the longest code
+
+_INT64 = ir.IntType(64)
+_VECTOR = ir.VectorType(_INT64, WORDS_PER_VECTOR)
+_ZEROS = ir.Constant(_VECTOR, [0] * WORDS_PER_VECTOR)
+_ONES = ir.Constant(_VECTOR, [-1] * WORDS_PER_VECTOR)
+
+
+@intrinsic
+def fill_table(
+    typing_context: Any,
+    digits: Any,  # (3 * n_triples or more, words) uint64: row b holds bit b of the tile's codes
+    n_triples: Any,
+    words: Any,
+    table: Any,  # (n_triples * ROWS_PER_TRIPLE, words) uint64, written
+) -> Any:
+    """Add up three bits of each code for every pattern that a query can have there."""
+    signature = types.none(digits, types.int64, types.int64, table)
+    return signature, _emit_fill_table
+
+
+def _emit_fill_table(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    digits, n_triples, words, table = arguments
+    digits = _data(context, builder, signature.args[0], digits)
+    table = _data(context, builder, signature.args[3], table)
+    step = ir.Constant(_INT64, WORDS_PER_VECTOR)
+
+    def row(base: Any, index: Any, word: Any) -> Any:
+        return builder.gep(base, [builder.add(builder.mul(index, words), word)])
+
+    def nth(triple: Any, per_triple: int, number: int) -> Any:
+        first = builder.mul(triple, ir.Constant(_INT64, per_triple))
+        return builder.add(first, ir.Constant(_INT64, number))
+
+    zero, one = ir.Constant(_INT64, 0), ir.Constant(_INT64, 1)
+    with (
+        cgutils.for_range_slice(builder, zero, n_triples, one, _INT64) as (triple, _),
+        cgutils.for_range_slice(builder, zero, words, step, _INT64) as (word, _),
+    ):
+        bits = [_load_vector(builder, row(digits, nth(triple, 3, i), word)) for i in range(3)]
+        for number, digit in enumerate(_rows_of_triple(builder, *bits)):
+            _store_vector(builder, digit, row(table, nth(triple, ROWS_PER_TRIPLE, number), word))
+    return context.get_dummy_value()
+
+
+def _rows_of_triple(builder: Any, a: Any, b: Any, c: Any) -> list[Any]:
+    """The digits that three bits add up to, in the order that ``ROWS_PER_TRIPLE`` tells.
+
+    A set bit of the query turns a difference into an agreement, so it flips the code's bit.
+    Flipping all three flips both digits of the sum.
+    """
+    not_a, not_b = builder.xor(a, _ONES), builder.xor(b, _ONES)
+    carried = [
+        _full_adder(builder, x, y, c)[1] for y in (b, not_b) for x in (a, not_a)
+    ]  # patterns 0 to 3: the query's third bit is not set
+    opposite = [builder.xor(digit, _ONES) for digit in reversed(carried)]  # patterns 4 to 7
+    kept, _ = _full_adder(builder, a, b, c)
+    return [*carried, *opposite, kept, builder.xor(kept, _ONES)]
+
+
+@intrinsic
+def mark_near(
+    typing_context: Any,
+    table: Any,  # (n_chunks * TRIPLES_PER_CHUNK * ROWS_PER_TRIPLE, words) uint64
+    offsets: Any,  # (n_queries, n_chunks * TRIPLES_PER_CHUNK, 2) int64: where its rows start
+    query: Any,
+    n_chunks: Any,
+    first: Any,
+    last: Any,
+    threshold: Any,
+    hits: Any,  # (words,) uint64
+) -> Any:
+    """Set the bits of ``hits`` whose codes are nearer than ``threshold``, in vectors first to last.
+
+    Bit ``c`` of word ``w`` stands for code ``64 * w + c`` of the tile. Returns a uint64 whose bit
+    ``w`` tells that word ``w`` has a bit set, so a tile has at most 64 words.
+    """
+    int64 = types.int64
+    signature = types.uint64(table, offsets, int64, int64, int64, int64, int64, hits)
+    return signature, _emit_mark_near
+
+
+def _emit_mark_near(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    table, offsets, query, n_chunks, first, last, threshold, hits = arguments
+    table = _data(context, builder, signature.args[0], table)
+    offsets = _data(context, builder, signature.args[1], offsets)
+    per_query = builder.mul(n_chunks, ir.Constant(_INT64, 2 * TRIPLES_PER_CHUNK))
+    offsets = builder.gep(offsets, [builder.mul(query, per_query)])
+    hits = _data(context, builder, signature.args[7], hits)
+    limit = [_broadcast_digit(builder, threshold, d) for d in range(TOTAL_DIGITS)]
+    one = ir.Constant(_INT64, 1)
+    several = builder.icmp_signed(">", n_chunks, one)
+    total = [cgutils.alloca_once(builder, _VECTOR) for _ in range(TOTAL_DIGITS)]
+    borrow = cgutils.alloca_once(builder, _VECTOR)
+    marked = cgutils.alloca_once_value(builder, ir.Constant(_INT64, 0))
+
+    with cgutils.for_range_slice(builder, first, last, one, _INT64) as (vector, _):
+        start = builder.mul(vector, ir.Constant(_INT64, WORDS_PER_VECTOR))
+        column = builder.gep(table, [start])
+        digits = _add_chunk(builder, column, offsets, ir.Constant(_INT64, 0))
+        _store(builder, digits + [_ZEROS] * (TOTAL_DIGITS - CHUNK_DIGITS), total)
+        with cgutils.for_range_slice(builder, one, n_chunks, one, _INT64) as (chunk, _):
+            digits = _add_chunk(builder, column, offsets, chunk)
+            _store(builder, _add_numbers(builder, _load(builder, total), digits), total)
+        low, high = total[:CHUNK_DIGITS], total[CHUNK_DIGITS:]
+        below = _borrow(builder, _load(builder, low), limit[:CHUNK_DIGITS], _ZEROS)
+        builder.store(below, borrow)
+        with builder.if_then(several):
+            below = builder.load(borrow)
+            below = _borrow(builder, _load(builder, high), limit[CHUNK_DIGITS:], below)
+            builder.store(below, borrow)
+        below = builder.load(borrow)
+        _store_vector(builder, below, builder.gep(hits, [start]))
+        words = builder.shl(_nonzero_words(builder, below), start)
+        builder.store(builder.or_(builder.load(marked), words), marked)
+    return builder.load(marked)
+
+
+def _add_chunk(builder: Any, column: Any, offsets: Any, chunk: Any) -> list[Any]:
+    """The number of differing bits of one chunk, as binary digits from the lowest to the highest.
+
+    Three digits of a column are added as soon as they are there, so that few are alive at a time.
+    """
+    columns: list[list[Any]] = [[] for _ in range(CHUNK_DIGITS + 1)]
+    base = builder.mul(chunk, ir.Constant(_INT64, 2 * TRIPLES_PER_CHUNK))
+    base = builder.gep(offsets, [base])
+    for entry in range(2 * TRIPLES_PER_CHUNK):
+        offset = builder.load(builder.gep(base, [ir.Constant(_INT64, entry)]))
+        digit = _load_vector(builder, builder.gep(column, [offset]))
+        columns[entry % 2].append(digit)  # the one that stays, then the carried one
+        for place, digits in enumerate(columns):
+            if len(digits) == 3:
+                kept, carried = _full_adder(builder, *digits)
+                columns[place] = [kept]
+                columns[place + 1].append(carried)
+    for place in range(CHUNK_DIGITS):
+        if len(columns[place]) >= 2:
+            while len(columns[place]) < 3:
+                columns[place].append(_ZEROS)
+            kept, carried = _full_adder(builder, *columns[place])
+            columns[place] = [kept]
+            columns[place + 1].append(carried)
+    return [digits[0] if digits else _ZEROS for digits in columns[:CHUNK_DIGITS]]
+
+
+def _add_numbers(builder: Any, total: list[Any], digits: list[Any]) -> list[Any]:
+    """The sum of two binary numbers, with as many digits as ``total`` has."""
+    added, carried = [], _ZEROS
+    for place, digit in enumerate(total):
+        other = digits[place] if place < len(digits) else _ZEROS
+        kept, carried = _full_adder(builder, digit, other, carried)
+        added.append(kept)
+    return added
+
+
+def _full_adder(builder: Any, a: Any, b: Any, c: Any) -> tuple[Any, Any]:
+    """The digit that stays and the digit that is carried, of the sum of three digits."""
+    differ = builder.xor(a, b)
+    # Where a and b differ the third digit decides, elsewhere a and b are both the carry.
+    carried = builder.or_(builder.and_(differ, c), builder.and_(builder.xor(differ, _ONES), a))
+    return builder.xor(differ, c), carried
+
+
+def _borrow(builder: Any, number: list[Any], limit: list[Any], borrow: Any) -> Any:
+    """What remains to borrow after ``number - limit``: all ones exactly where number < limit."""
+    for digit, limit_digit in zip(number, limit, strict=True):
+        differ = builder.xor(digit, limit_digit)
+        # The highest place that differs decides; borrow holds the verdict of the lower places.
+        decided = builder.and_(differ, limit_digit)
+        borrow = builder.or_(decided, builder.and_(builder.xor(differ, _ONES), borrow))
+    return borrow
+
+
+def _broadcast_digit(builder: Any, number: Any, place: int) -> Any:
+    """A vector of ones if binary digit ``place`` of ``number`` is set, else of zeros."""
+    bit = builder.trunc(builder.lshr(number, ir.Constant(_INT64, place)), ir.IntType(1))
+    return builder.select(bit, _ONES, _ZEROS)
+
+
+def _nonzero_words(builder: Any, vector: Any) -> Any:
+    """An integer whose bit w is set if word w of the vector is not zero."""
+    flags = builder.icmp_unsigned("!=", vector, _ZEROS)
+    return builder.zext(builder.bitcast(flags, ir.IntType(WORDS_PER_VECTOR)), _INT64)
+
+
+def _data(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
+    """The address of an array's first element."""
+    return context.make_array(array_type)(context, builder, array).data
+
+
+def _load_vector(builder: Any, address: Any) -> Any:
+    return builder.load(builder.bitcast(address, _VECTOR.as_pointer()), align=8)
+
+
+def _store_vector(builder: Any, vector: Any, address: Any) -> None:
+    builder.store(vector, builder.bitcast(address, _VECTOR.as_pointer()), align=8)
+
+
+def _load(builder: Any, slots: list[Any]) -> list[Any]:
+    return [builder.load(slot) for slot in slots]
+
+
+def _store(builder: Any, vectors: list[Any], slots: list[Any]) -> None:
+    for vector, slot in zip(vectors, slots, strict=True):
+        builder.store(vector, slot)
+
+
+@intrinsic
+def prefetch(typing_context: Any, array: Any, i: Any, j: Any) -> Any:
+    """Ask for the cache line of ``array[i, j]`` of a 2-d array; harmless beyond its end."""
+    return types.none(array, types.int64, types.int64), _emit_prefetch
+
+
+def _emit_prefetch(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    array, i, j = arguments
+    array = context.make_array(signature.args[0])(context, builder, array)
+    row_bytes = builder.extract_value(array.strides, 0)
+    row_length = builder.sdiv(row_bytes, array.itemsize)
+    address = builder.gep(array.data, [builder.add(builder.mul(i, row_length), j)])
+
+    byte_pointer, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte_pointer, int32, int32, int32])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    read, keep, data = ir.Constant(int32, 0), ir.Constant(int32, 3), ir.Constant(int32, 1)
+    builder.call(function, [builder.bitcast(address, byte_pointer), read, keep, data])
+    return context.get_dummy_value()

@@ -1,0 +1,14 @@
+"""The table of methods: one file each, named as in their papers."""
+
+from corrhash.lazy_table import LazyTable
+from corrhash.methods.base import Hasher
+
+METHODS = LazyTable(
+    "method",
+    {
+        "cvh": "corrhash.methods.cvh:CVH",
+    },
+)
+"""Names of methods, each with its class, which is imported when it is asked for."""
+
+__all__ = ["METHODS", "Hasher"]

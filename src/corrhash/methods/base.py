@@ -1,0 +1,222 @@
+"""Hasher: what every method looks like from outside."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import safetensors
+import scipy.sparse as sp
+from safetensors.numpy import load_file, save
+
+from corrhash.atomic_write import atomic_write
+from corrhash.codes import Codes, check_n_bits
+from corrhash.datasets.base import PairedDataset, n_rows
+from corrhash.errors import InputError
+
+HASHER_FILE = "hasher.json"
+FORMAT = "corrhash hasher 1"
+
+
+class Hasher(ABC):
+    """Learns to map images and texts into one space of binary codes.
+
+    A method stores its parameters in the constructor and does nothing else there, learns in
+    ``_fit`` into attributes that end in an underscore, and gives real-valued scores in
+    ``_score_image`` and ``_score_text``; the sign of a score is the bit. The base class owns what
+    is the same for all: checks, binarisation, saving.
+
+    Attributes
+    ----------
+    needs_labels : whether the method learns from labels. Where it does not, ``fit`` takes them
+        away before the method sees the pairs.
+    needs_alignment : whether row i of images and texts must belong together.
+    """
+
+    needs_labels: ClassVar[bool] = True
+    needs_alignment: ClassVar[bool] = True
+
+    n_bits: int
+
+    @abstractmethod
+    def _fit(self, pairs: PairedDataset, validation: PairedDataset | None) -> None:
+        """Learn from the pairs; set attributes that end in an underscore."""
+
+    @abstractmethod
+    def _score_image(self, images: Any) -> np.ndarray:
+        """(n, n_bits) real-valued scores of images."""
+
+    @abstractmethod
+    def _score_text(self, texts: Any) -> np.ndarray:
+        """(n, n_bits) real-valued scores of texts."""
+
+    def fit(self, pairs: PairedDataset, validation: PairedDataset | None = None) -> Self:
+        """Learn from pairs; ``validation`` serves to choose an epoch, where a method has epochs.
+
+        Queries never come here, so that nothing can be chosen on them.
+        """
+        name = type(self).__name__
+        check_n_bits(self.n_bits)
+        if len(pairs) == 0:
+            raise InputError(f"{name} cannot learn from 0 pairs. Check the split.")
+        if self.needs_alignment and not pairs.aligned:
+            raise InputError(
+                f"{name} learns from pairs: row i of images and texts must belong together. "
+                "Got judged pairs of images and texts that are not aligned. Use a method that "
+                "learns from judged pairs."
+            )
+        if self.needs_labels and pairs.labels is None and pairs.similarity is None:
+            raise InputError(f"{name} learns from labels, and these pairs have none. Give labels.")
+        if not self.needs_labels:
+            pairs = pairs.without_labels()
+            validation = None if validation is None else validation.without_labels()
+        self._fit(pairs, validation)
+        return self
+
+    def score_image(self, images: Any) -> np.ndarray:
+        """(n, n_bits) real-valued scores; their signs are the codes."""
+        self._check_fitted()
+        return self._score_image(images)
+
+    def score_text(self, texts: Any) -> np.ndarray:
+        """(n, n_bits) real-valued scores; their signs are the codes."""
+        self._check_fitted()
+        return self._score_text(texts)
+
+    def encode_image(self, images: Any) -> Codes:
+        """The codes of images."""
+        return Codes.from_scores(self.score_image(images))
+
+    def encode_text(self, texts: Any) -> Codes:
+        """The codes of texts."""
+        return Codes.from_scores(self.score_text(texts))
+
+    def get_params(self) -> dict[str, Any]:
+        """The constructor's arguments and their values."""
+        names = list(inspect.signature(type(self).__init__).parameters)[1:]
+        return {name: getattr(self, name) for name in names}
+
+    def learned(self) -> dict[str, np.ndarray]:
+        """The arrays that ``fit`` learned, by name; empty before."""
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name.endswith("_") and isinstance(value, np.ndarray)
+        }
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model into ``folder``: ``hasher.json`` and the learned arrays beside it.
+
+        The arrays are written first under a name of their own; replacing ``hasher.json`` makes the
+        new model valid, so that an interruption leaves the old one whole.
+        """
+        self._check_fitted()
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        content = save({name: np.ascontiguousarray(a) for name, a in self.learned().items()})
+        arrays = f"arrays-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
+        with atomic_write(folder / arrays) as file:
+            file.write(content)
+        description = {
+            "format": FORMAT,
+            "method": f"{type(self).__module__}:{type(self).__qualname__}",
+            "params": self.get_params(),
+            "arrays": arrays,
+        }
+        with atomic_write(folder / HASHER_FILE) as file:
+            file.write(json.dumps(description, indent=1).encode())
+        for old in folder.glob("arrays-*.safetensors"):
+            if old.name != arrays:
+                old.unlink()
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Hasher:
+        """Read what :meth:`save` wrote.
+
+        ``Hasher.load`` knows the methods of the ``METHODS`` table; a method of your own is read by
+        its own class, ``MyHasher.load``.
+        """
+        from corrhash.methods import METHODS
+
+        description = _read_description(Path(folder))
+        known = {place: name for name, place in METHODS.places.items()}
+        place = f"{cls.__module__}:{cls.__qualname__}"
+        if description["method"] in known:
+            method = METHODS[known[description["method"]]]
+        elif description["method"] == place:
+            method = cls
+        else:
+            raise InputError(
+                f"{folder} holds a model of {description['method']}, which is not in the table of "
+                "methods. Load it with that class: its own .load(folder)."
+            )
+        hasher: Hasher = method(**description["params"])
+        vars(hasher).update(_read_arrays(Path(folder) / description["arrays"]))
+        return hasher
+
+    def _check_fitted(self) -> None:
+        if not self.learned():
+            raise InputError(f"This {type(self).__name__} has not learned yet. Call fit first.")
+
+    def __repr__(self) -> str:
+        params = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
+        return f"{type(self).__name__}({params})"
+
+
+def feature_rows(values: Any, what: str, width: int | None = None) -> Any:
+    """``values`` as a 2-D float array (or a sparse matrix as it is), for methods that read those.
+
+    ``width`` is the number of columns that was learned on.
+    """
+    if isinstance(values, (list, tuple)) and values and isinstance(values[0], str):
+        raise InputError(
+            f"This method reads {what} as arrays of numbers. Got strings. Turn them into word "
+            "occurrences first: Vocabulary.fit(...).occurrences(texts), or load_dataset."
+        )
+    if not sp.issparse(values):
+        if getattr(values, "ndim", 2) != 2 or not hasattr(values, "shape"):
+            raise InputError(
+                f"This method reads {what} as (n, d) arrays of features. Got "
+                f"{n_rows(values)} pictures. Load them with image_features='simple'."
+            )
+        values = np.asarray(values, dtype=np.float64)
+    if width is not None and values.shape[1] != width:
+        raise InputError(
+            f"The model was trained on {width} columns of {what}. Got {values.shape[1]}. "
+            "Read the items with the reader of the model."
+        )
+    return values
+
+
+def _read_description(folder: Path) -> dict[str, Any]:
+    """The content of ``hasher.json``, checked."""
+    path = folder / HASHER_FILE
+    try:
+        description = json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise InputError(
+            f"There is no model in {folder}: {HASHER_FILE} is missing. Train one first."
+        ) from error
+    except (ValueError, OSError) as error:
+        raise InputError(f"{path} is damaged ({error}). Train the model again.") from error
+    if not isinstance(description, dict) or description.get("format") != FORMAT:
+        found = description.get("format") if isinstance(description, dict) else description
+        raise InputError(
+            f"{path} says format {found!r}; this version reads {FORMAT!r}. Train the model again."
+        )
+    return description
+
+
+def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The learned arrays, or an error that names the file."""
+    try:
+        return load_file(path)
+    except FileNotFoundError as error:
+        raise InputError(f"The model lacks its file {path}. Copy the whole folder.") from error
+    except (safetensors.SafetensorError, OSError) as error:
+        raise InputError(f"{path} is damaged ({error}). Train the model again.") from error

@@ -1,0 +1,222 @@
+"""Who is relevant to whom, in training and in scoring alike: shared labels, or judged pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from corrhash.errors import InputError
+
+Labels = Any
+"""An (n, n_classes) 0/1 matrix: a NumPy array, nested lists, or a SciPy sparse matrix."""
+
+
+def as_labels(labels: Labels, name: str = "labels") -> sp.csr_array:
+    """``labels`` as a sparse (n, n_classes) matrix of 0 and 1, or an error that says why not."""
+    if sp.issparse(labels):
+        matrix = sp.csr_array(labels)
+    else:
+        table = np.asarray(labels)
+        if table.ndim != 2 or table.dtype.kind not in "fiub":
+            raise InputError(
+                f"{name} must be an (n, n_classes) matrix of 0 and 1. Got shape {table.shape} of "
+                f"{table.dtype}. Class numbers become such a matrix by np.eye(n_classes)[numbers]."
+            )
+        matrix = sp.csr_array(table)
+    wrong = matrix.data[(matrix.data != 0) & (matrix.data != 1)]
+    if len(wrong):
+        raise InputError(
+            f"{name} must be 0 or 1. Got {wrong[0]} ({len(wrong)} such values in all). "
+            "Use labels > 0 if positive numbers mean that an item carries the label."
+        )
+    matrix = matrix.astype(np.uint8)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def share_label(query_labels: Labels, database_labels: Labels) -> NDArray[np.bool_]:
+    """(n_queries, n_database): whether the two share at least one label.
+
+    >>> share_label([[1, 0, 1]], [[0, 0, 1], [0, 1, 0]])
+    array([[ True, False]])
+    """
+    return Similarity.from_labels(query_labels, database_labels).block() > 0
+
+
+@dataclass(frozen=True, eq=False)
+class Similarity:
+    """A relation between rows and columns: +1 similar, -1 dissimilar, 0 where nobody has judged.
+
+    In training the rows are images and the columns texts; in scoring they are the queries and the
+    database. Rows and columns need be neither aligned nor equal in number. Build one with
+    :meth:`from_labels` (every pair is known) or :meth:`from_pairs` (only the judged ones are).
+
+    Examples
+    --------
+    >>> Similarity.from_labels([[1, 0], [0, 1]], [[1, 1], [0, 1], [1, 0]]).block()
+    array([[ 1, -1,  1],
+           [ 1,  1, -1]], dtype=int8)
+    >>> clicks = Similarity.from_pairs([(0, 0, 1), (1, 2, -1)], shape=(2, 3))
+    >>> clicks.block()
+    array([[ 1,  0,  0],
+           [ 0,  0, -1]], dtype=int8)
+    >>> clicks.n_known, clicks.share_similar
+    (2, 0.5)
+    """
+
+    row_labels: sp.csr_array | None = None
+    column_labels: sp.csr_array | None = None
+    judged: sp.csr_array | None = None
+
+    @classmethod
+    def from_labels(cls, row_labels: Labels, column_labels: Labels | None = None) -> Similarity:
+        """Similar where at least one label is shared; columns are the rows again if not given."""
+        rows = as_labels(row_labels, "row_labels")
+        columns = rows if column_labels is None else as_labels(column_labels, "column_labels")
+        if rows.shape[1] != columns.shape[1]:
+            raise InputError(
+                "Both sides need the same label columns. "
+                f"Got {rows.shape[1]} and {columns.shape[1]} columns. "
+                "Use one list of classes for queries and database."
+            )
+        return cls(row_labels=rows, column_labels=columns)
+
+    @classmethod
+    def from_pairs(cls, pairs: ArrayLike, shape: tuple[int, int]) -> Similarity:
+        """Judged pairs ``(row, column, s)`` with s = +1 or -1; all other pairs are unknown."""
+        table = np.asarray(pairs).reshape(-1, 3) if np.size(pairs) else np.empty((0, 3), np.int64)
+        rows, columns, values = table.T
+        wrong = (values != 1) & (values != -1)
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise InputError(
+                f"A judgement must be 1 or -1. Got {values[at]} in pair {at}. "
+                "Leave unknown pairs out."
+            )
+        for name, numbers, limit in (("row", rows, shape[0]), ("column", columns, shape[1])):
+            outside = (numbers < 0) | (numbers >= limit)
+            if outside.any():
+                at = int(np.argmax(outside))
+                raise InputError(
+                    f"A judged pair names {name} {numbers[at]} (pair {at}), "
+                    f"but there are {limit} {name}s, numbered from 0."
+                )
+        cell = rows.astype(np.int64) * shape[1] + columns.astype(np.int64)
+        order = np.argsort(cell, kind="stable")
+        cell, values = cell[order], values[order]
+        again = cell[1:] == cell[:-1]
+        if np.any(again & (values[1:] != values[:-1])):
+            at = int(np.argmax(again & (values[1:] != values[:-1])))
+            raise InputError(
+                f"Row {cell[at] // shape[1]} and column {cell[at] % shape[1]} are judged both "
+                "similar and dissimilar. Keep one judgement a pair."
+            )
+        first = np.concatenate([[True], ~again]) if len(cell) else np.zeros(0, dtype=bool)
+        cell, values = cell[first], values[first]
+        coordinates = (cell // shape[1], cell % shape[1])
+        judged = sp.csr_array((values.astype(np.int8), coordinates), shape=shape)
+        return cls(judged=judged)
+
+    @classmethod
+    def partners(cls, n: int) -> Similarity:
+        """Row i is similar to column i and to nothing else: pairs without labels."""
+        return cls.from_labels(sp.eye_array(n, dtype=np.uint8, format="csr"))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(number of rows, number of columns)."""
+        if self.judged is not None:
+            return self.judged.shape[0], self.judged.shape[1]
+        rows, columns = self._labels
+        return rows.shape[0], columns.shape[0]
+
+    @property
+    def _labels(self) -> tuple[sp.csr_array, sp.csr_array]:
+        """The labels of rows and columns, of a relation that was built from labels."""
+        assert self.row_labels is not None
+        assert self.column_labels is not None
+        return self.row_labels, self.column_labels
+
+    @property
+    def T(self) -> Similarity:
+        """The same relation seen from the columns."""
+        if self.judged is not None:
+            return Similarity(judged=sp.csr_array(self.judged.T))
+        return Similarity(row_labels=self.column_labels, column_labels=self.row_labels)
+
+    def take(self, rows: Any = slice(None), columns: Any = slice(None)) -> Similarity:
+        """The relation between some of the rows and some of the columns."""
+        if self.judged is not None:
+            return Similarity(judged=self.judged[rows][:, columns])
+        row_labels, column_labels = self._labels
+        return Similarity(row_labels=row_labels[rows], column_labels=column_labels[columns])
+
+    def block(self, rows: Any = slice(None), columns: Any = slice(None)) -> NDArray[np.int8]:
+        """(rows, columns) of +1, -1 and 0 for unknown: what a mini-batch asks for."""
+        part = self.take(rows, columns)
+        if part.judged is not None:
+            return np.asarray(part.judged.toarray())
+        shared = part.gains().toarray()
+        return np.where(shared > 0, np.int8(1), np.int8(-1))
+
+    def gains(self) -> sp.csr_array:
+        """(rows, columns), sparse: the number of shared labels; 1 for a pair judged similar."""
+        if self.judged is not None:
+            similar = self.judged.copy()
+            similar.data = (similar.data > 0).astype(np.uint8)
+            similar.eliminate_zeros()
+            return similar.astype(np.uint16)
+        rows, columns = self._labels
+        return sp.csr_array(rows.astype(np.uint16) @ columns.astype(np.uint16).T)
+
+    @property
+    def n_known(self) -> int:
+        """How many pairs are known."""
+        if self.judged is not None:
+            return int(self.judged.nnz)
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def n_unknown(self) -> int:
+        """How many pairs nobody has judged."""
+        return self.shape[0] * self.shape[1] - self.n_known
+
+    @property
+    def share_similar(self) -> float:
+        """The share of similar pairs among the known ones; NaN if none is known."""
+        if self.n_known == 0:
+            return float("nan")
+        if self.judged is not None:
+            return float(np.mean(self.judged.data > 0))
+        # Items with equal labels behave alike: count over the distinct label sets only.
+        (rows, row_counts), (columns, column_counts) = map(_distinct_rows, self._labels)
+        shared = sp.csr_array(rows.astype(np.uint16) @ columns.astype(np.uint16).T)
+        shared.data[:] = 1
+        n_similar = row_counts @ (shared.astype(np.float64) @ column_counts)
+        return float(n_similar / self.n_known)
+
+
+def label_masks(labels: sp.csr_array) -> NDArray[np.uint64]:
+    """Labels as bit masks, (ceil(n_classes / 64), n): the form that the kernels read."""
+    n, n_classes = labels.shape
+    masks = np.zeros((max(1, -(-n_classes // 64)), n), dtype=np.uint64)
+    rows = np.repeat(np.arange(n), np.diff(labels.indptr))
+    bits = np.uint64(1) << (labels.indices % 64).astype(np.uint64)
+    np.bitwise_or.at(masks, (labels.indices // 64, rows), bits)
+    return masks
+
+
+def _distinct_rows(labels: sp.csr_array) -> tuple[sp.csr_array, NDArray[np.int64]]:
+    """The distinct rows of a label matrix and how often each occurs."""
+    labels = labels.sorted_indices()
+    keys = [labels.indices[a:b].tobytes() for a, b in pairwise(labels.indptr)]
+    _, first, counts = np.unique(
+        np.array(keys, dtype=object), return_index=True, return_counts=True
+    )
+    return labels[first], counts
