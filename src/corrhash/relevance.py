@@ -19,25 +19,21 @@ Labels = Any
 def as_labels(labels: Labels, name: str = "labels") -> sp.csr_array:
     """``labels`` as a sparse (n, n_classes) matrix of 0 and 1, or an error that says why not."""
     if sp.issparse(labels):
-        matrix = sp.csr_array(labels)
+        table, values = labels, labels.tocsr().data
     else:
-        table = np.asarray(labels)
-        if table.ndim != 2 or table.dtype.kind not in "fiub":
-            raise InputError(
-                f"{name} must be an (n, n_classes) matrix of 0 and 1. Got shape {table.shape} of "
-                f"{table.dtype}. Class numbers become such a matrix by np.eye(n_classes)[numbers]."
-            )
-        matrix = sp.csr_array(table)
-    wrong = matrix.data[(matrix.data != 0) & (matrix.data != 1)]
+        table = values = np.asarray(labels)
+    if table.ndim != 2 or table.dtype.kind not in "fiub":
+        raise InputError(
+            f"{name} must be an (n, n_classes) matrix of 0 and 1. Got shape {table.shape} of "
+            f"{table.dtype}. Class numbers become such a matrix by np.eye(n_classes)[numbers]."
+        )
+    wrong = values[(values != 0) & (values != 1)]
     if len(wrong):
         raise InputError(
             f"{name} must be 0 or 1. Got {wrong[0]} ({len(wrong)} such values in all). "
             "Use labels > 0 if positive numbers mean that an item carries the label."
         )
-    matrix = matrix.astype(np.uint8)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    return matrix
+    return sp.csr_array(table != 0).astype(np.uint8)
 
 
 def share_label(query_labels: Labels, database_labels: Labels) -> NDArray[np.bool_]:

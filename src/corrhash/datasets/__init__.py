@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from corrhash.datasets.base import PairedDataset, RetrievalSplit
 from corrhash.datasets.image_files import ImageFiles
 from corrhash.datasets.reader import Reader, Vocabulary, fit_reader
@@ -24,6 +26,7 @@ def load_dataset(
     seed: int = 0,
     image_features: str | None = None,
     reader: Reader | None = None,
+    **options: Any,
 ) -> RetrievalSplit:
     """The dataset called ``name``, split and read into what methods learn from.
 
@@ -36,13 +39,14 @@ def load_dataset(
     seed : of the split, and of the items where the dataset is generated.
     image_features : ``"simple"`` for methods that learn from feature vectors.
     reader : the reader of a trained model, in place of a new one.
+    options : of the dataset itself, such as ``n``, the number of items, where it is generated.
 
     Examples
     --------
     >>> load_dataset("synthetic")
     RetrievalSplit(synthetic: train 3,000, validation 400, query 400, database 7,400)
     """
-    split = DATASETS[name](seed=seed)
+    split = DATASETS[name](seed=seed, **options)
     return (reader or fit_reader(split, image_features)).read_split(split)
 
 

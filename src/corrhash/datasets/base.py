@@ -139,6 +139,15 @@ class RetrievalSplit:
     reader: Reader | None = None
     name: str = ""
 
+    def without_trained(self) -> RetrievalSplit:
+        """The same split with training items taken out of the database: who memorises loses."""
+        unseen = ~self.train_in_database
+        return replace(
+            self,
+            database=self.database.take(unseen),
+            train_in_database=np.zeros(unseen.sum(), bool),
+        )
+
     def __repr__(self) -> str:
         parts = ", ".join(f"{part} {len(getattr(self, part)):,}" for part in PARTS)
         return f"RetrievalSplit({self.name or 'unnamed'}: {parts})"

@@ -102,7 +102,15 @@ def _tags(
     return sp.csr_array((drawn > 0).astype(np.float32))
 
 
-def load(seed: int = 0) -> RetrievalSplit:
+def load(seed: int = 0, n: int = 7800) -> RetrievalSplit:
     """Synthetic features and tags: instant, nothing to download; for trials and tests."""
-    pairs = make_pairs(7800, seed=seed)
-    return draw_split(pairs, "synthetic", seed, n_query=400, n_validation=400, n_train=3000)
+    pairs = make_pairs(n, seed=seed)
+    part = n * 400 // 7800
+    return draw_split(
+        pairs,
+        "synthetic",
+        seed,
+        n_query=part,
+        n_validation=part,
+        n_train=n * 3000 // 7800,
+    )

@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""From a trained method to numbers and pictures."""

@@ -38,7 +38,7 @@ class ExactIndex:
     def add(self, ids: ArrayLike, codes: Codes) -> None:
         """Keep codes under ids that are not taken yet."""
         numbers = np.asarray(ids, dtype=np.int64)
-        self._check_length(codes)
+        check_same_bits(codes.n_bits, self.n_bits)
         if numbers.shape != (len(codes),):
             raise InputError(f"Give one id a code. Got {numbers.size} ids, {len(codes)} codes.")
         together = np.concatenate([self._ids, numbers])
@@ -62,16 +62,13 @@ class ExactIndex:
 
     def search(self, queries: Codes, k: int = 10) -> Ranking:
         """The ``k`` nearest ids of each query; all of them where there are fewer than ``k``."""
-        self._check_length(queries)
+        check_same_bits(queries.n_bits, self.n_bits)
         k = min(check_k(k), len(self))
         if k == 0 or len(queries) == 0:
             empty = np.empty((len(queries), k), dtype=np.int64)
             return Ranking(empty, empty.astype(np.int32))
         rows, distances = nearest(queries.planes(), self._planes, self.n_bits, k, self.threads)
         return Ranking(self._ids[rows], distances)
-
-    def _check_length(self, codes: Codes) -> None:
-        check_same_bits(codes, Codes(np.empty((0, -(-self.n_bits // 8)), np.uint8), self.n_bits))
 
     def __len__(self) -> int:
         return len(self._ids)

@@ -11,9 +11,6 @@ earlier one at the same distance: equal distances come out in row order, without
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,29 +18,30 @@ from numba import njit
 from numpy.typing import NDArray
 
 from corrhash.kernels.popcount import popcount
+from corrhash.kernels.threads import n_threads, split_over_threads
 from corrhash.kernels.vectors import (
     ROWS_PER_TRIPLE,
     TRIPLES_PER_CHUNK,
     WORDS_PER_VECTOR,
     fill_table,
+    mark_block,
     mark_near,
-    prefetch,
 )
 
 TILE_WORDS = 32
 """Words of hits in a tile: 2,048 codes, whose table of 64-bit codes (56 kB) stays in the cache."""
 
 BATCH = 256
-"""Queries that share one table of a tile; making it costs as much as about six of them."""
+"""Queries that share one table of a tile, at most: making it costs as much as 15 of them."""
+
+ROOM = 4_000_000
+"""Candidates of all queries of a batch together (24 MB), so that a large k takes fewer queries."""
 
 FEW = 8
 """Fewer queries than this do not pay for the table."""
 
-BLOCK = 64
-"""Codes that a lone query looks at together: one word of hits."""
-
 AHEAD = 512
-"""Codes between the one being read and the one being fetched, 4 kB."""
+"""Codes between the one that a lone query reads and the one that it has fetched: 4 kB a word."""
 
 _TILE = 64 * TILE_WORDS
 _VECTORS = TILE_WORDS // WORDS_PER_VECTOR
@@ -82,17 +80,15 @@ def nearest(
     database = _frozen(database_planes)
     rows = np.empty((len(queries), k), dtype=np.int64)
     distances = np.empty((len(queries), k), dtype=np.int32)
-    parts = _parts(len(queries), threads or len(os.sched_getaffinity(0)))
 
-    def search(part: slice) -> None:
-        scan = _scan_few if part.stop - part.start < FEW else _scan_many
+    def search(start: int, stop: int) -> None:
+        part = slice(start, stop)
+        scan = _scan_few if stop - start < FEW else _scan_many
         scan(queries[part], database, n_bits, k, rows[part], distances[part])
 
-    if len(parts) == 1:
-        search(parts[0])
-    else:
-        with ThreadPoolExecutor(len(parts)) as pool:
-            list(pool.map(search, parts))
+    # One slice a thread: each slice turns the whole database round for itself.
+    per_thread = -(-len(queries) // n_threads(threads))
+    split_over_threads(search, len(queries), threads, at_least=per_thread)
     return rows, distances
 
 
@@ -103,19 +99,14 @@ def _frozen(array: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return view
 
 
-def _parts(n_queries: int, threads: int) -> list[slice]:
-    """At most ``threads`` ranges of queries of almost equal length."""
-    n_parts = max(1, min(threads, n_queries))
-    edges = [n_queries * part // n_parts for part in range(n_parts + 1)]
-    return [slice(start, stop) for start, stop in pairwise(edges)]
-
-
 @_compiled
 def _scan_many(
     queries: Any, planes: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
 ) -> None:
-    for start in range(0, len(queries), BATCH):
-        stop = start + BATCH
+    n = planes.shape[1]
+    batch = max(FEW, min(BATCH, ROOM // _capacity(n, k)))
+    for start in range(0, len(queries), batch):
+        stop = start + batch
         _scan_batch(
             queries[start:stop], planes, n_bits, k, rows_out[start:stop], distances_out[start:stop]
         )
@@ -131,9 +122,10 @@ def _scan_batch(
     offsets = _table_offsets(queries, n_triples)
     digits = np.zeros((max(64 * planes.shape[0], 3 * n_triples), TILE_WORDS), np.uint64)
     table = np.empty((n_triples * ROWS_PER_TRIPLE, TILE_WORDS), np.uint64)
-    hits = np.empty(TILE_WORDS, np.uint64)
+    hits = np.empty((n_queries, TILE_WORDS), np.uint64)
+    marked = np.empty(n_queries, np.uint64)
     candidates = _candidates(n_queries, n, n_bits, k)
-    states = candidates[3]
+    thresholds = candidates[3][:, 1]
     for tile in range(0, n, _TILE):
         n_codes = min(_TILE, n - tile)
         _turn(planes, tile, n_codes, digits)
@@ -143,10 +135,10 @@ def _scan_batch(
         while first * WORDS_PER_VECTOR * 64 < n_codes:
             last = min(first + piece, _VECTORS)
             for q in range(n_queries):
-                marked = mark_near(table, offsets, q, n_chunks, first, last, states[q, 1], hits)
-                if 64 * last * WORDS_PER_VECTOR > n_codes:
-                    marked = _unmark_from(n_codes, hits, marked)
-                _collect(planes, queries, q, tile, hits, marked, k, candidates)
+                marked[q] = mark_near(table, offsets, q, n_chunks, first, last, thresholds[q], hits)
+            if 64 * last * WORDS_PER_VECTOR > n_codes:
+                _unmark_from(n_codes, hits, marked)
+            _collect(planes, queries, tile, hits, marked, k, candidates)
             first, piece = last, 2 * piece
     _sort(candidates, rows_out, distances_out)
 
@@ -201,57 +193,53 @@ def _swap_quarters(flat: Any, start: int, half: int, low_half: Any) -> None:
 
 
 @_compiled
-def _unmark_from(n_codes: int, hits: Any, marked: Any) -> Any:
+def _unmark_from(n_codes: int, hits: Any, marked: Any) -> None:
     """Clear the bits of codes that are not there: the last tile is seldom full."""
-    word, rest = np.uint64(n_codes // 64), np.uint64(n_codes % 64)
-    hits[word] &= (_ONE << rest) - _ONE
-    return marked & ((_ONE << (word + np.uint64(rest != 0))) - _ONE)
+    word, rest = n_codes // 64, np.uint64(n_codes % 64)
+    for q in range(len(hits)):
+        hits[q, word] &= (_ONE << rest) - _ONE
+        marked[q] &= (_ONE << np.uint64(word + 1)) - _ONE
 
 
 @_compiled
 def _scan_few(
     queries: Any, planes: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
 ) -> None:
-    n = planes.shape[1]
-    candidates = _candidates(len(queries), n, n_bits, k)
-    states = candidates[3]
-    block = np.empty(BLOCK, np.int64)
-    hits = np.empty(1, np.uint64)
     for q in range(len(queries)):
-        for first in range(0, n, BLOCK):
-            n_codes = min(BLOCK, n - first)
-            smallest = _block_distances(queries, q, planes, first, n_codes, block)
-            if smallest < states[q, 1]:
-                hits[0] = _mark(block, n_codes, states[q, 1])
-                _collect(planes, queries, q, first, hits, _ONE, k, candidates)
+        one = slice(q, q + 1)
+        _scan_one(queries[one], planes, n_bits, k, rows_out[one], distances_out[one])
+
+
+@_compiled
+def _scan_one(
+    query: Any, planes: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
+) -> None:
+    n = planes.shape[1]
+    candidates = _candidates(1, n, n_bits, k)
+    states = candidates[3]
+    hits, marked = np.empty((1, 1), np.uint64), np.ones(1, np.uint64)
+    for first in range(0, n, 64):
+        if first + 64 <= n:
+            hits[0, 0] = mark_block(planes, query, first, states[0, 1], AHEAD)
+        else:
+            hits[0, 0] = (_ONE << np.uint64(n - first)) - _ONE  # the last few: look at each
+        if hits[0, 0] != 0:
+            _collect(planes, query, first, hits, marked, k, candidates)
     _sort(candidates, rows_out, distances_out)
 
 
-@_compiled
-def _block_distances(
-    queries: Any, q: int, planes: Any, first: int, n_codes: int, block: Any
-) -> int:
-    """Write the distances of ``n_codes`` codes to ``block`` and return the smallest."""
-    block[:] = 0
-    for word in range(planes.shape[0]):
-        for line in range(0, BLOCK, 8):  # 8 words are a cache line
-            prefetch(planes, word, first + AHEAD + line)
-        mine = queries[q, word]
-        for i in range(n_codes):
-            block[i] += popcount(planes[word, first + i] ^ mine)
-    smallest = block[0]
-    for i in range(1, n_codes):
-        smallest = min(smallest, block[i])
-    return smallest
+@njit(inline="always")  # else a call passes every field of two arrays, for one instruction
+def _distance(queries: Any, q: int, planes: Any, row: int) -> int:
+    distance = 0
+    for word in range(len(planes)):
+        distance += popcount(planes[word, row] ^ queries[q, word])
+    return distance
 
 
 @_compiled
-def _mark(block: Any, n_codes: int, threshold: int) -> Any:
-    """A word whose bit i is set if ``block[i]`` is below the threshold."""
-    hits = np.uint64(0)
-    for i in range(n_codes):
-        hits |= np.uint64(block[i] < threshold) << np.uint64(i)
-    return hits
+def _capacity(n: int, k: int) -> int:
+    """How many candidates a query has room for: enough that they seldom need to be compacted."""
+    return min(n, 2 * k + 1024)
 
 
 @_compiled
@@ -260,7 +248,7 @@ def _candidates(n_queries: int, n: int, n_bits: int, k: int) -> Any:
 
     A state is (number of candidates, threshold, how many of them are below the threshold).
     """
-    capacity = min(n, 2 * k + 1024)
+    capacity = _capacity(n, k)
     rows = np.empty((n_queries, capacity), np.uint32)
     distances = np.empty((n_queries, capacity), np.uint16)
     histograms = np.zeros((n_queries, n_bits + 1), np.int64)
@@ -271,26 +259,27 @@ def _candidates(n_queries: int, n: int, n_bits: int, k: int) -> Any:
 
 @_compiled
 def _collect(
-    planes: Any, queries: Any, q: int, tile: int, hits: Any, marked: Any, k: int, candidates: Any
+    planes: Any, queries: Any, tile: int, hits: Any, marked: Any, k: int, candidates: Any
 ) -> None:
-    """Keep the hits that are below query ``q``'s threshold, which falls on the way.
+    """Keep the hits that are below their query's threshold, which falls on the way.
 
-    Bit 0 of word 0 of ``hits`` stands for row ``tile``; the bits of ``marked`` say which words
-    of ``hits`` to look at.
+    Bit 0 of ``hits[q, 0]`` stands for row ``tile``; the bits of ``marked[q]`` say which words of
+    ``hits[q]`` to look at.
     """
     rows, distances, histograms, states = candidates
-    n_found, threshold, n_below = states[q, 0], states[q, 1], states[q, 2]
-    while marked != 0:
-        word = _lowest_bit(marked)
-        marked &= marked - _ONE
-        left = hits[word]
-        while left != 0:
-            row = tile + 64 * word + _lowest_bit(left)
-            left &= left - _ONE
-            distance = 0
-            for w in range(planes.shape[0]):
-                distance += popcount(planes[w, row] ^ queries[q, w])
-            if distance < threshold:
+    for q in range(len(queries)):
+        n_found, threshold, n_below = states[q, 0], states[q, 1], states[q, 2]
+        words = marked[q]
+        while words != 0:
+            word = _lowest_bit(words)
+            words &= words - _ONE
+            left = hits[q, word]
+            while left != 0:
+                row = tile + 64 * word + _lowest_bit(left)
+                left &= left - _ONE
+                distance = _distance(queries, q, planes, row)
+                if distance >= threshold:
+                    continue
                 if n_found == rows.shape[1]:
                     n_found = _compact(rows, distances, q, k, threshold, n_below)
                 rows[q, n_found], distances[q, n_found] = row, distance
@@ -300,7 +289,7 @@ def _collect(
                 while n_below >= k:
                     threshold -= 1
                     n_below -= histograms[q, threshold]
-    states[q, 0], states[q, 1], states[q, 2] = n_found, threshold, n_below
+        states[q, 0], states[q, 1], states[q, 2] = n_found, threshold, n_below
 
 
 @_compiled

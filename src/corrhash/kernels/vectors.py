@@ -23,6 +23,7 @@ made with ``cgutils.for_range`` are loops there too.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from llvmlite import ir
@@ -66,16 +67,16 @@ def _emit_fill_table(context: Any, builder: Any, signature: Any, arguments: Any)
     digits, n_triples, words, table = arguments
     digits = _data(context, builder, signature.args[0], digits)
     table = _data(context, builder, signature.args[3], table)
-    step = ir.Constant(_INT64, WORDS_PER_VECTOR)
+    step = _INT64(WORDS_PER_VECTOR)
 
     def row(base: Any, index: Any, word: Any) -> Any:
         return builder.gep(base, [builder.add(builder.mul(index, words), word)])
 
     def nth(triple: Any, per_triple: int, number: int) -> Any:
-        first = builder.mul(triple, ir.Constant(_INT64, per_triple))
-        return builder.add(first, ir.Constant(_INT64, number))
+        first = builder.mul(triple, _INT64(per_triple))
+        return builder.add(first, _INT64(number))
 
-    zero, one = ir.Constant(_INT64, 0), ir.Constant(_INT64, 1)
+    zero, one = _INT64(0), _INT64(1)
     with (
         cgutils.for_range_slice(builder, zero, n_triples, one, _INT64) as (triple, _),
         cgutils.for_range_slice(builder, zero, words, step, _INT64) as (word, _),
@@ -111,9 +112,9 @@ def mark_near(
     first: Any,
     last: Any,
     threshold: Any,
-    hits: Any,  # (words,) uint64
+    hits: Any,  # (n_queries, words) uint64, written
 ) -> Any:
-    """Set the bits of ``hits`` whose codes are nearer than ``threshold``, in vectors first to last.
+    """Set the bits of ``hits[query]`` of codes nearer than ``threshold``, in vectors first to last.
 
     Bit ``c`` of word ``w`` stands for code ``64 * w + c`` of the tile. Returns a uint64 whose bit
     ``w`` tells that word ``w`` has a bit set, so a tile has at most 64 words.
@@ -126,21 +127,19 @@ def mark_near(
 def _emit_mark_near(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     table, offsets, query, n_chunks, first, last, threshold, hits = arguments
     table = _data(context, builder, signature.args[0], table)
-    offsets = _data(context, builder, signature.args[1], offsets)
-    per_query = builder.mul(n_chunks, ir.Constant(_INT64, 2 * TRIPLES_PER_CHUNK))
-    offsets = builder.gep(offsets, [builder.mul(query, per_query)])
-    hits = _data(context, builder, signature.args[7], hits)
+    offsets = _row(context, builder, signature.args[1], offsets, query)
+    hits = _row(context, builder, signature.args[7], hits, query)
     limit = [_broadcast_digit(builder, threshold, d) for d in range(TOTAL_DIGITS)]
-    one = ir.Constant(_INT64, 1)
+    one = _INT64(1)
     several = builder.icmp_signed(">", n_chunks, one)
     total = [cgutils.alloca_once(builder, _VECTOR) for _ in range(TOTAL_DIGITS)]
     borrow = cgutils.alloca_once(builder, _VECTOR)
-    marked = cgutils.alloca_once_value(builder, ir.Constant(_INT64, 0))
+    marked = cgutils.alloca_once_value(builder, _INT64(0))
 
     with cgutils.for_range_slice(builder, first, last, one, _INT64) as (vector, _):
-        start = builder.mul(vector, ir.Constant(_INT64, WORDS_PER_VECTOR))
+        start = builder.mul(vector, _INT64(WORDS_PER_VECTOR))
         column = builder.gep(table, [start])
-        digits = _add_chunk(builder, column, offsets, ir.Constant(_INT64, 0))
+        digits = _add_chunk(builder, column, offsets, _INT64(0))
         _store(builder, digits + [_ZEROS] * (TOTAL_DIGITS - CHUNK_DIGITS), total)
         with cgutils.for_range_slice(builder, one, n_chunks, one, _INT64) as (chunk, _):
             digits = _add_chunk(builder, column, offsets, chunk)
@@ -154,7 +153,8 @@ def _emit_mark_near(context: Any, builder: Any, signature: Any, arguments: Any) 
             builder.store(below, borrow)
         below = builder.load(borrow)
         _store_vector(builder, below, builder.gep(hits, [start]))
-        words = builder.shl(_nonzero_words(builder, below), start)
+        words = _as_integer(builder, builder.icmp_unsigned("!=", below, _ZEROS))
+        words = builder.shl(words, start)
         builder.store(builder.or_(builder.load(marked), words), marked)
     return builder.load(marked)
 
@@ -165,10 +165,10 @@ def _add_chunk(builder: Any, column: Any, offsets: Any, chunk: Any) -> list[Any]
     Three digits of a column are added as soon as they are there, so that few are alive at a time.
     """
     columns: list[list[Any]] = [[] for _ in range(CHUNK_DIGITS + 1)]
-    base = builder.mul(chunk, ir.Constant(_INT64, 2 * TRIPLES_PER_CHUNK))
+    base = builder.mul(chunk, _INT64(2 * TRIPLES_PER_CHUNK))
     base = builder.gep(offsets, [base])
     for entry in range(2 * TRIPLES_PER_CHUNK):
-        offset = builder.load(builder.gep(base, [ir.Constant(_INT64, entry)]))
+        offset = builder.load(builder.gep(base, [_INT64(entry)]))
         digit = _load_vector(builder, builder.gep(column, [offset]))
         columns[entry % 2].append(digit)  # the one that stays, then the carried one
         for place, digits in enumerate(columns):
@@ -216,19 +216,21 @@ def _borrow(builder: Any, number: list[Any], limit: list[Any], borrow: Any) -> A
 
 def _broadcast_digit(builder: Any, number: Any, place: int) -> Any:
     """A vector of ones if binary digit ``place`` of ``number`` is set, else of zeros."""
-    bit = builder.trunc(builder.lshr(number, ir.Constant(_INT64, place)), ir.IntType(1))
+    bit = builder.trunc(builder.lshr(number, _INT64(place)), ir.IntType(1))
     return builder.select(bit, _ONES, _ZEROS)
-
-
-def _nonzero_words(builder: Any, vector: Any) -> Any:
-    """An integer whose bit w is set if word w of the vector is not zero."""
-    flags = builder.icmp_unsigned("!=", vector, _ZEROS)
-    return builder.zext(builder.bitcast(flags, ir.IntType(WORDS_PER_VECTOR)), _INT64)
 
 
 def _data(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
     """The address of an array's first element."""
     return context.make_array(array_type)(context, builder, array).data
+
+
+def _row(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+    """The address of the first element of ``array[index]``, of an array in C order."""
+    array = context.make_array(array_type)(context, builder, array)
+    for length in cgutils.unpack_tuple(builder, array.shape)[1:]:
+        index = builder.mul(index, length)
+    return builder.gep(array.data, [index])
 
 
 def _load_vector(builder: Any, address: Any) -> Any:
@@ -249,21 +251,82 @@ def _store(builder: Any, vectors: list[Any], slots: list[Any]) -> None:
 
 
 @intrinsic
-def prefetch(typing_context: Any, array: Any, i: Any, j: Any) -> Any:
-    """Ask for the cache line of ``array[i, j]`` of a 2-d array; harmless beyond its end."""
-    return types.none(array, types.int64, types.int64), _emit_prefetch
+def mark_block(
+    typing_context: Any,
+    planes: Any,  # (n_words, n) uint64
+    query: Any,  # (1, n_words) uint64
+    first: Any,
+    threshold: Any,
+    ahead: Any,
+) -> Any:
+    """A uint64 whose bit ``i`` tells that code ``first + i`` is nearer than ``threshold``.
+
+    Codes are read as they are, so this suits a lone query; there must be 64 from ``first`` on. The
+    codes ``ahead`` of them are asked for meanwhile, because the memory is slower than the counting.
+    """
+    int64 = types.int64
+    return types.uint64(planes, query, int64, int64, int64), _emit_mark_block
 
 
-def _emit_prefetch(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    array, i, j = arguments
-    array = context.make_array(signature.args[0])(context, builder, array)
-    row_bytes = builder.extract_value(array.strides, 0)
-    row_length = builder.sdiv(row_bytes, array.itemsize)
-    address = builder.gep(array.data, [builder.add(builder.mul(i, row_length), j)])
+def _emit_mark_block(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    planes, query, first, threshold, ahead = arguments
+    query = _data(context, builder, signature.args[1], query)
+    shape = context.make_array(signature.args[0])(context, builder, planes).shape
+    n_words = builder.extract_value(shape, 0)
+    zero, one = _INT64(0), _INT64(1)
 
+    def differing(word: Any) -> list[Any]:
+        """How many bits of one word differ, for 64 codes in vectors."""
+        block = builder.gep(_row(context, builder, signature.args[0], planes, word), [first])
+        for line in range(0, 64, 8):  # 8 words are a cache line
+            _prefetch(builder, builder.gep(block, [builder.add(ahead, _INT64(line))]))
+        mine = _broadcast(builder, builder.load(builder.gep(query, [word])))
+        codes = [
+            _load_vector(builder, builder.gep(block, [_INT64(i)]))
+            for i in range(0, 64, WORDS_PER_VECTOR)
+        ]
+        return [_count_bits(builder, builder.xor(vector, mine)) for vector in codes]
+
+    counts = differing(zero)
+    distances = [cgutils.alloca_once_value(builder, count) for count in counts]
+    with cgutils.for_range_slice(builder, one, n_words, one, _INT64) as (word, _):
+        sums = zip(_load(builder, distances), differing(word), strict=True)
+        _store(builder, [builder.add(*pair) for pair in sums], distances)
+
+    limit = _broadcast(builder, threshold)
+    near = [builder.icmp_signed("<", vector, limit) for vector in _load(builder, distances)]
+    some_near = _as_integer(builder, functools.reduce(builder.or_, near))
+    marked = cgutils.alloca_once_value(builder, zero)
+    with builder.if_then(builder.icmp_unsigned("!=", some_near, zero), likely=False):
+        words = [_as_integer(builder, flags) for flags in near]
+        shifted = [builder.shl(w, _INT64(i * WORDS_PER_VECTOR)) for i, w in enumerate(words)]
+        builder.store(functools.reduce(builder.or_, shifted), marked)
+    return builder.load(marked)
+
+
+def _count_bits(builder: Any, vector: Any) -> Any:
+    """The number of set bits of each word; LLVM knows how, whatever the processor."""
+    kind = ir.FunctionType(_VECTOR, [_VECTOR])
+    name = f"llvm.ctpop.v{WORDS_PER_VECTOR}i64"
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [vector])
+
+
+def _prefetch(builder: Any, address: Any) -> None:
+    """Ask for the cache line at ``address``; harmless where there is no memory."""
     byte_pointer, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [byte_pointer, int32, int32, int32])
     function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-    read, keep, data = ir.Constant(int32, 0), ir.Constant(int32, 3), ir.Constant(int32, 1)
+    read, keep, data = int32(0), int32(3), int32(1)
     builder.call(function, [builder.bitcast(address, byte_pointer), read, keep, data])
-    return context.get_dummy_value()
+
+
+def _broadcast(builder: Any, number: Any) -> Any:
+    """A vector of the same number everywhere."""
+    vector = builder.insert_element(_ZEROS, number, ir.IntType(32)(0))
+    everywhere = ir.Constant(ir.VectorType(ir.IntType(32), WORDS_PER_VECTOR), None)
+    return builder.shuffle_vector(vector, _ZEROS, everywhere)
+
+
+def _as_integer(builder: Any, flags: Any) -> Any:
+    """A vector of true and false as the bits of an integer."""
+    return builder.zext(builder.bitcast(flags, ir.IntType(WORDS_PER_VECTOR)), _INT64)

@@ -36,10 +36,13 @@ class Hasher(ABC):
     needs_labels : whether the method learns from labels. Where it does not, ``fit`` takes them
         away before the method sees the pairs.
     needs_alignment : whether row i of images and texts must belong together.
+    image_features : what pictures become unless the user says otherwise; None for a method that
+        reads pictures.
     """
 
     needs_labels: ClassVar[bool] = True
     needs_alignment: ClassVar[bool] = True
+    image_features: ClassVar[str | None] = "simple"
 
     n_bits: int
 

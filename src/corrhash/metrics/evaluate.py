@@ -216,7 +216,7 @@ def _check_pair(queries: Any, database: Any) -> tuple[Any, Any]:
             f"Got {type(queries).__name__} and {type(database).__name__}."
         )
     if isinstance(queries, Codes):
-        check_same_bits(queries, database)
+        check_same_bits(queries.n_bits, database.n_bits)
     else:
         queries = check_scores(queries, "queries")
         database = check_scores(database, "database")
@@ -285,7 +285,7 @@ def _check_ties(ties: Any, reading: Reading) -> Ties:
         return "expected" if reading.depth is None else "stable"
     if ties not in get_args(Ties):
         raise InputError(f"There is no tie rule {ties!r}. Choose {', '.join(get_args(Ties))}.")
-    return ties  # type: ignore[no-any-return]
+    return ties
 
 
 def _check_ranks(ranks: Sequence[int], name: str, most: int | None = None) -> NDArray[np.int64]:

@@ -19,9 +19,8 @@ from corrhash.kernels.histograms import (
 from corrhash.metrics.gains import Gains
 from corrhash.metrics.tied_groups import Counts, RankedSlice, TiedGroups
 
-QUERIES_AT_ONCE = 4096
 CELLS_AT_ONCE = 1 << 18
-"""Bounds on what is held at a time: histograms of so many queries, or so many ranked items."""
+"""How many counts, or ranked items, are held at a time: some MB."""
 
 
 def rank_by_distance(
@@ -30,8 +29,9 @@ def rank_by_distance(
     """Slices of the queries, one group a distance; ``graded`` counts gains beyond 0 and 1."""
     n_gains = gains.most + 1 if graded else 2
     database_planes = database.planes()
-    for start in range(0, len(queries), QUERIES_AT_ONCE):
-        span = slice(start, start + QUERIES_AT_ONCE)
+    at_once = max(1, CELLS_AT_ONCE // ((queries.n_bits + 1) * n_gains))
+    for start in range(0, len(queries), at_once):
+        span = slice(start, start + at_once)
         planes = queries[span].planes()
         if gains.masks is None:
             items = distance_histograms(planes, database_planes, queries.n_bits, threads)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from corrhash.metrics.tied_groups import Counts, TiedGroups
+from corrhash.metrics.tied_groups import Counts, TiedGroups, first_reaching
 
 RECALL_STEPS = 20
 RECALL_GRID = np.arange(RECALL_STEPS + 1) / RECALL_STEPS
 """0, .05, ..., 1: the recall levels at which precision is read off."""
-
-_ROUNDING = 1e-9  # expected hits are fractions; a level reached up to rounding is reached
 
 
 def precision_at_recall(groups: TiedGroups) -> NDArray[np.float64]:
@@ -21,26 +19,30 @@ def precision_at_recall(groups: TiedGroups) -> NDArray[np.float64]:
     value lies where the level is first reached, or at the end of that or of a later group.
     Rows of queries without a relevant item are NaN.
     """
-    curves = np.full((len(groups.items), len(RECALL_GRID)), np.nan)
-    for query in np.flatnonzero(groups.n_relevant):
-        filled = groups.items[query] > 0
-        curves[query] = _interpolate(groups.items[query, filled], groups.relevant[query, filled])
+    some = groups.n_relevant > 0
+    curves = np.full((len(some), len(RECALL_GRID)), np.nan)
+    if some.any():
+        curves[some] = _interpolate(groups.items[some], groups.relevant[some])
     return curves
 
 
 def _interpolate(items: Counts, relevant: Counts) -> NDArray[np.float64]:
-    """The curve of one query from its groups, none of them empty."""
-    ends, hits = np.cumsum(items), np.cumsum(relevant)
-    best_from_here = np.maximum.accumulate((hits / ends)[::-1])[::-1]
-    wanted = np.arange(RECALL_STEPS + 1) * hits[-1] / RECALL_STEPS
-    group = np.searchsorted(hits, wanted - _ROUNDING)
-    before, hits_before = ends[group] - items[group], hits[group] - relevant[group]
-    share = relevant[group] / items[group]
-    # The first rank of the group that reaches the level; rank 1 of the list for recall 0.
-    missing = np.maximum(wanted - hits_before - _ROUNDING, 0.0)
-    places = np.maximum(np.ceil(missing / np.where(share > 0, share, 1.0)), 1)
-    crossing = (hits_before + places * share) / (before + places)
-    return np.maximum(crossing, best_from_here[group])
+    """The curves of queries that have a relevant item."""
+    ends, hits = np.cumsum(items, axis=1), np.cumsum(relevant, axis=1)
+    at_ends = hits / np.maximum(ends, 1)
+    best_from_here = np.maximum.accumulate(at_ends[:, ::-1], axis=1)[:, ::-1]
+    # In steps of 1/20 all counts are whole numbers: no level is missed by rounding.
+    wanted = np.arange(RECALL_STEPS + 1) * hits[:, -1:]
+    group = first_reaching(hits * RECALL_STEPS, wanted)
+    group[:, 0] = np.argmax(items > 0, axis=1)  # recall 0 is reached at rank 1
+    n, r, best, end, hit = (
+        np.take_along_axis(table, group, axis=1)
+        for table in (items, relevant, best_from_here, ends, hits)
+    )
+    missing = (wanted - (hit - r) * RECALL_STEPS) * n
+    places = np.maximum(-(-missing // np.maximum(r * RECALL_STEPS, 1)), 1)  # rounded up
+    crossing = (hit - r + places * r / n) / (end - n + places)
+    return np.maximum(crossing, best)
 
 
 def within_radius(by_distance: TiedGroups) -> NDArray[np.float64]:

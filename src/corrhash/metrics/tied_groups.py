@@ -70,14 +70,13 @@ class TiedGroups:
 
         Inside a group hits grow evenly: hits(r) = R0 + (r - N0) * relevant / items.
         """
-        hits = np.empty((len(self.items), len(ranks)))
-        ends = self.items_before + self.items
-        for query, row in enumerate(ends):
-            group = np.searchsorted(row, ranks)  # the first group that reaches the rank
-            inside = ranks - self.items_before[query, group]
-            share = self.relevant[query, group] / self.items[query, group]
-            hits[query] = self.relevant_before[query, group] + inside * share
-        return hits
+        wanted = np.broadcast_to(ranks, (len(self.items), len(ranks)))
+        group = first_reaching(self.items_before + self.items, wanted)
+        items, before, relevant, hits = (
+            np.take_along_axis(counts, group, axis=1)
+            for counts in (self.items, self.items_before, self.relevant, self.relevant_before)
+        )
+        return hits + (wanted - before) * (relevant / items)
 
 
 class RankedSlice(NamedTuple):
@@ -90,6 +89,17 @@ class RankedSlice(NamedTuple):
     groups: TiedGroups
     by_gain: Counts
     by_distance: TiedGroups | None
+
+
+def first_reaching(running: Counts, wanted: Counts) -> Counts:
+    """(n_queries, n_wanted) the first column of each row of running totals that is ``>= wanted``.
+
+    All rows are searched at once: shifted one above the other, they form one ascending list.
+    """
+    n_queries, n_groups = running.shape
+    shift = np.arange(n_queries)[:, None] * (int(running.max(initial=0)) + 1)
+    found = np.searchsorted((running + shift).ravel(), (wanted + shift).ravel())
+    return found.reshape(wanted.shape) - np.arange(n_queries)[:, None] * n_groups
 
 
 def _interleave(first: Counts, second: Counts) -> Counts:

@@ -81,11 +81,8 @@ def balloon(pen: Pen, colour: Colour, rng: np.random.Generator) -> None:
     gores = rng.integers(2)
     if gores:
         for left, right in ((-0.25, -0.12), (0.04, 0.17)):
-            pen.blob(
-                [(left * 0.1, 0.49), (right, 0.34), (right, 0.1), (right * 0.4, -0.24)]
-                + [(left * 0.4, -0.24), (left, 0.1), (left, 0.34)],
-                other,
-            )
+            down = [(left * 0.1, 0.49), (right, 0.34), (right, 0.1), (right * 0.4, -0.24)]
+            pen.blob([*down, (left * 0.4, -0.24), (left, 0.1), (left, 0.34)], other)
     else:
         pen.poly([(-0.36, 0.22), (0.36, 0.22), (0.345, 0.08), (-0.345, 0.08)], other)
     pen.blob([(0.1, 0.47), (0.34, 0.2), (0.22, -0.1), (0.26, 0.2)], DARK.fade(40))

@@ -14,12 +14,12 @@ def photograph(drawing: Image.Image, size: int, rng: np.random.Generator) -> np.
     (size, size, 3) uint8
     """
     picture = drawing.reduce(drawing.width // size)
-    picture = picture.filter(ImageFilter.GaussianBlur(rng.uniform(0.0, 0.006) * size))
+    picture = picture.filter(ImageFilter.BoxBlur(rng.uniform(0.0, 0.0045) * size))
     picture = _soften_colour(picture)
-    gains = rng.uniform(0.84, 1.2) * rng.uniform(0.92, 1.08, 3)  # exposure, white balance
+    gains = rng.uniform(0.84, 1.16) * rng.uniform(0.92, 1.08, 3)  # exposure, white balance
     levels = _vignette(size, rng.uniform(0.0, 0.3)) * gains.astype(np.float32)
-    grain = rng.standard_normal((size, size, 3), dtype=np.float32)
-    grain *= np.float32(rng.uniform(1.0, 7.0))
+    grain = rng.standard_normal((size, size, 1), dtype=np.float32)
+    grain *= np.float32(rng.uniform(1.0, 5.0))
     pixels = np.asarray(picture) * levels
     pixels += grain
     return np.clip(pixels, 0, 255, out=pixels).astype(np.uint8)

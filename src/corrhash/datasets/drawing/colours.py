@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 
 class Colour(NamedTuple):
     """Red, green and blue from 0 to 255, how opaque it is, and whether it shines by itself.
@@ -42,6 +44,11 @@ class Colour(NamedTuple):
     def lit(self) -> Colour:
         """The same colour as a lamp gives it: night does not darken it."""
         return self._replace(glow=True)
+
+
+def pick(rng: np.random.Generator, colours: tuple[Colour, ...]) -> Colour:
+    """One of the colours, each as likely."""
+    return colours[int(rng.integers(len(colours)))]
 
 
 # The words that captions and tags use; each is told from the others at a glance.
@@ -90,6 +97,6 @@ class Light:
 
 LIGHTS = {
     "day": Light((1.0, 1.0, 1.0), Colour(206, 220, 232)),
-    "dusk": Light((0.94, 0.76, 0.66), Colour(226, 158, 128)),
+    "dusk": Light((0.95, 0.80, 0.74), Colour(226, 158, 128)),
     "night": Light((0.48, 0.54, 0.74), Colour(38, 48, 84), dark=True),
 }

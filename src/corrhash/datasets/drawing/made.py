@@ -17,8 +17,8 @@ from corrhash.datasets.drawing.colours import (
     WHITE,
     WOOD,
     Colour,
+    pick,
 )
-from corrhash.datasets.drawing.nature import pick
 from corrhash.datasets.drawing.pen import Pen
 
 ROOFS = (Colour(168, 72, 54), Colour(92, 84, 92), Colour(120, 74, 50), Colour(70, 96, 120))
@@ -60,9 +60,11 @@ def lighthouse(pen: Pen, colour: Colour, rng: np.random.Generator) -> None:
         for side in (-1.0, 1.0):
             pen.poly([(0, 0.86), (side * 1.5, 1.06), (side * 1.5, 0.72)], LAMP.fade(60))
     pen.poly([(-0.17, 0.1), (0.17, 0.1), (0.1, 0.78), (-0.1, 0.78)], WHITE)
-    for low in (0.2, 0.42, 0.64):
-        wide, slim = 0.17 - 0.103 * (low - 0.1), 0.17 - 0.103 * (low + 0.02)
-        pen.poly([(-wide, low), (wide, low), (slim, low + 0.12), (-slim, low + 0.12)], colour)
+    n_bands, lift = int(rng.integers(2, 5)), rng.uniform(0.12, 0.2)
+    tall = 0.34 / n_bands
+    for low in np.linspace(lift, 0.76 - tall, n_bands).tolist():
+        wide, slim = 0.17 - 0.103 * (low - 0.1), 0.17 - 0.103 * (low + tall - 0.1)
+        pen.poly([(-wide, low), (wide, low), (slim, low + tall), (-slim, low + tall)], colour)
     pen.poly([(0.06, 0.1), (0.17, 0.1), (0.1, 0.78), (0.04, 0.78)], DARK.fade(46))
     pen.box(-0.14, 0.77, 0.14, 0.81, DARK)
     pen.box(-0.08, 0.81, 0.08, 0.92, LAMP)
@@ -228,12 +230,14 @@ def person(pen: Pen, colour: Colour, rng: np.random.Generator) -> None:
     for side, (u, v) in zip((-1.0, 1.0), arms, strict=True):
         pen.limb([(side * 0.12, 0.72), (side * u, v)], colour.shade(0.8), 0.08)
         pen.disc(side * u, v, 0.045, skin)
+    if flare > 0.2:  # long hair goes with a wide coat
+        pen.disc(-0.02, 0.85, 0.14, hair, squash=1.2)
     pen.poly([(-0.13, 0.77), (0.13, 0.77), (flare, 0.33), (-flare, 0.33)], colour)
     pen.box(-0.04, 0.74, 0.04, 0.82, skin)
-    if flare > 0.2:
-        pen.disc(0, 0.86, 0.135, hair, squash=1.25)
     pen.disc(0, 0.9, 0.115, hair)
-    pen.disc(0.015, 0.875, 0.1, skin)
+    pen.disc(0.03, 0.868, 0.1, skin)
+    for u in (0.01, 0.08):
+        pen.disc(u, 0.88, 0.016, DARK)
     if rng.random() < 0.35:
         pen.box(-0.17, 0.93, 0.17, 0.96, trousers)
         pen.box(-0.1, 0.95, 0.1, 1.04, trousers)
@@ -242,6 +246,7 @@ def person(pen: Pen, colour: Colour, rng: np.random.Generator) -> None:
 def snowman(pen: Pen, colour: Colour, rng: np.random.Generator) -> None:
     """Three snowballs with a hat, a scarf, a carrot and sticks for arms."""
     snow, edge = Colour(246, 249, 255), Colour(186, 200, 222)
+    scarf = pick(rng, tuple(COLOURS[name] for name in ("red", "blue", "green", "orange", "purple")))
     for side in (-1.0, 1.0):
         pen.line([(side * 0.18, 0.52), (side * 0.46, 0.5 + rng.uniform(0, 0.2))], WOOD, 0.035)
     for v, radius in ((0.22, 0.27), (0.53, 0.2), (0.77, 0.145)):
@@ -252,9 +257,9 @@ def snowman(pen: Pen, colour: Colour, rng: np.random.Generator) -> None:
     for u in (-0.04, 0.06):
         pen.disc(u, 0.81, 0.022, DARK)
     pen.poly([(0.02, 0.79), (0.02, 0.735), (0.22, 0.75)], COLOURS["orange"])
-    pen.line([(-0.14, 0.66), (0.14, 0.66)], colour, 0.075)
-    pen.line([(0.1, 0.66), (0.14, 0.46)], colour.shade(0.85), 0.07)
-    hat = pick(rng, (DARK, colour))
+    pen.line([(-0.14, 0.66), (0.14, 0.66)], scarf, 0.075)
+    pen.line([(0.1, 0.66), (0.14, 0.46)], scarf.shade(0.85), 0.07)
+    hat = pick(rng, (DARK, DARK, scarf))
     pen.box(-0.18, 0.86, 0.18, 0.9, hat)
     pen.box(-0.11, 0.9, 0.11, 1.06, hat)
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from corrhash.datasets.drawing.colours import COLOURS, WHITE, WOOD, Colour
+from corrhash.datasets.drawing.colours import COLOURS, WHITE, WOOD, Colour, pick
 from corrhash.datasets.drawing.pen import Pen
 
 LEAVES = (
@@ -17,11 +17,6 @@ LEAVES = (
     Colour(208, 128, 44),
     Colour(186, 78, 44),
 )
-
-
-def pick(rng: np.random.Generator, colours: tuple[Colour, ...]) -> Colour:
-    """One of the colours, each as likely."""
-    return colours[int(rng.integers(len(colours)))]
 
 
 def mountain(pen: Pen, colour: Colour, rng: np.random.Generator) -> None:
@@ -38,11 +33,9 @@ def mountain(pen: Pen, colour: Colour, rng: np.random.Generator) -> None:
     )
     snow = rng.uniform(0.62, 0.74)
     reach = (1 - snow) * 0.8
-    pen.poly(
-        [(peak, 1), (peak + reach * 0.9, snow), (peak + reach * 0.45, snow + 0.07)]
-        + [(peak + 0.02, snow - 0.07), (peak - reach * 0.45, snow + 0.05), (peak - reach, snow)],
-        WHITE,
-    )
+    right = [(peak, 1), (peak + reach * 0.9, snow), (peak + reach * 0.45, snow + 0.07)]
+    drip = (peak + 0.02, snow - 0.07)
+    pen.poly([*right, drip, (peak - reach * 0.45, snow + 0.05), (peak - reach, snow)], WHITE)
 
 
 def tree(pen: Pen, colour: Colour, rng: np.random.Generator) -> None:
@@ -75,18 +68,13 @@ def _fir(pen: Pen, leaf: Colour, rng: np.random.Generator) -> None:
 def _crown(pen: Pen, leaf: Colour, rng: np.random.Generator) -> None:
     pen.poly([(-0.07, 0), (0.07, 0), (0.04, 0.5), (-0.04, 0.5)], WOOD)
     pen.line([(0, 0.32), (0.15, 0.5)], WOOD, 0.035)
-    puffs = rng.uniform(-0.04, 0.04, (5, 2)) + [
-        (-0.2, 0.55),
-        (0.21, 0.57),
-        (-0.1, 0.76),
-        (0.13, 0.78),
-        (0.0, 0.62),
-    ]
-    for u, v in puffs.tolist():
+    middles = np.array([(-0.2, 0.55), (0.21, 0.57), (-0.1, 0.76), (0.13, 0.78), (0.0, 0.62)])
+    puffs = (middles + rng.uniform(-0.04, 0.04, (5, 2))).tolist()
+    for u, v in puffs:
         pen.disc(u + 0.03, v - 0.03, 0.22, leaf.shade(0.78))
-    for u, v in puffs.tolist():
+    for u, v in puffs:
         pen.disc(u, v, 0.2, leaf)
-    for u, v in puffs[:4].tolist():
+    for u, v in puffs[:4]:
         pen.disc(u - 0.06, v + 0.06, 0.08, leaf.shade(1.18).fade(150))
 
 

@@ -51,7 +51,8 @@ class Paper:
         self.width = width
         self.light = light
         self.image = Image.new("RGB", (width, width))
-        self.draw = ImageDraw.Draw(self.image, "RGBA")  # RGBA: see-through colours blend
+        self.opaque = ImageDraw.Draw(self.image, "RGB")
+        self.blending = ImageDraw.Draw(self.image, "RGBA")  # for see-through colours; slower
 
     def wash(
         self,
@@ -114,9 +115,12 @@ class Pen:
         flip_cos, flip_sin = self.flip * cos, self.flip * sin
         return [(across + u * flip_cos - v * flip_sin, down - u * sin - v * cos) for u, v in points]
 
+    def _brush(self, colour: Colour) -> ImageDraw.ImageDraw:
+        return self.paper.opaque if colour.alpha == 255 else self.paper.blending
+
     def poly(self, points: Sequence[Point], colour: Colour) -> None:
         """A filled polygon."""
-        self.paper.draw.polygon(self.place(points), fill=self.light.on(colour, self.haze))
+        self._brush(colour).polygon(self.place(points), self.light.on(colour, self.haze))
 
     def box(self, u0: float, v0: float, u1: float, v1: float, colour: Colour) -> None:
         """A filled rectangle between two corners."""
@@ -137,18 +141,25 @@ class Pen:
     ) -> None:
         """A filled ellipse, ``squash`` times as high as wide, turned by radians."""
         cos, sin = math.cos(turn) * radius, math.sin(turn) * radius
-        cos_up, sin_up = cos * squash, sin * squash
-        self.poly([(u + a * cos - b * sin_up, v + a * sin + b * cos_up) for a, b in CIRCLE], colour)
+        (x, y), (x1, y1), (x2, y2) = self.place(
+            [(u, v), (u + cos, v + sin), (u - squash * sin, v + squash * cos)]
+        )
+        wide, tall = (x1 - x, y1 - y), (x2 - x, y2 - y)  # the half axes in pixels
+        self._brush(colour).polygon(
+            [(x + a * wide[0] + b * tall[0], y + a * wide[1] + b * tall[1]) for a, b in CIRCLE],
+            self.light.on(colour, self.haze),
+        )
 
     def dot(self, u: float, v: float, radius: float, colour: Colour) -> None:
-        """A small disc, drawn the quick way."""
-        self.paper.draw.circle(
-            self.place([(u, v)])[0], radius * self.scale, self.light.on(colour, self.haze)
-        )
+        """A speck, drawn the quick way: square below two pixels, round above."""
+        ((x, y),), reach = self.place([(u, v)]), radius * self.scale
+        brush = self._brush(colour)
+        shape = brush.rectangle if reach < 2 else brush.ellipse
+        shape((x - reach, y - reach, x + reach, y + reach), self.light.on(colour, self.haze))
 
     def line(self, points: Sequence[Point], colour: Colour, width: float) -> None:
         """A stroke through the points, never thinner than a pixel."""
-        self.paper.draw.line(
+        self._brush(colour).line(
             self.place(points),
             fill=self.light.on(colour, self.haze),
             width=max(1, round(width * self.scale)),

@@ -48,7 +48,7 @@ class Scene:
     place: str
     time: str
     horizon: float
-    shore: float  # where the beach begins; 1 without one
+    shore: float  # where the near bank begins; 1 without one
     things: tuple[Placed, ...]
     clutter: tuple[Placed, ...]
     seed: int  # of sky, ground and camera
@@ -73,10 +73,25 @@ def draw(scene: Scene, size: int = 96) -> np.ndarray:
     for placed in behind:
         draw_thing(paper, scene, placed)
     SETTINGS[scene.place].draw(paper, scene.horizon, scene.shore, rng)
+    _glitter(paper, scene, rng)
     for placed in everything[len(behind) :]:
         draw_thing(paper, scene, placed)
     draw_weather(paper, scene.place, rng)
     return photograph(paper.image, size, rng)
+
+
+def _glitter(paper: Paper, scene: Scene, rng: np.random.Generator) -> None:
+    """The path that sun or moon lays over water."""
+    lights = [placed for placed in scene.things if placed.name in ("sun", "moon")]
+    if not lights or scene.place not in ("sea", "river"):
+        return
+    pen, middle = paper.pen(), lights[0].x
+    shine = (WHITE if scene.time != "dusk" else COLOURS["yellow"].mix(WHITE, 0.4)).lit().fade(150)
+    top, bottom = scene.horizon + 0.06, min(1.0, scene.shore - 0.03)
+    for share, aside in rng.random((22, 2)).tolist():
+        v, reach = 1 - top - share * (bottom - top), 0.012 + 0.03 * share
+        u = middle + (aside - 0.5) * (0.06 + 0.16 * share)
+        pen.line([(u - reach, v), (u + reach, v)], shine, 0.007)
 
 
 def _order(placed: Placed) -> float:

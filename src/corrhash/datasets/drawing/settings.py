@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corrhash.datasets.drawing.colours import LAMP, STEEL, WHITE, Colour
-from corrhash.datasets.drawing.nature import pick
+from corrhash.datasets.drawing.colours import LAMP, STEEL, WHITE, Colour, pick
 from corrhash.datasets.drawing.pen import Paper, Pen
 
 # From the top of the sky down to the horizon, as seen: the light is already in them.
@@ -33,6 +32,7 @@ SKIES = {
 }
 
 
+KERB = 0.4  # where a town's street begins, from the horizon down to the bottom edge
 ACROSS = np.linspace(0, 1, 17).tolist()
 
 
@@ -76,8 +76,8 @@ def draw_sea(paper: Paper, horizon: float, shore: float, rng: np.random.Generato
     far = deep.mix(Colour(190, 214, 224), 0.35)
     paper.wash(horizon, 1.0, [far, deep, deep.shade(0.8)], rng, rough=7.0, grain=(9, 3))
     pen = paper.pen()
-    specks(pen, 1 - horizon, WHITE.fade(110), 34, 0.045, rng)
-    specks(pen, 1 - horizon, deep.shade(0.6).fade(110), 26, 0.05, rng)
+    specks(pen, 1 - horizon, WHITE.fade(110), 26, 0.045, rng)
+    specks(pen, 1 - horizon, deep.shade(0.6).fade(110), 18, 0.05, rng)
     if shore < 1:
         sand = pick(rng, (Colour(226, 204, 152), Colour(208, 184, 146), Colour(234, 220, 184)))
         ridge(pen, 1 - shore + 0.016, 0.012, WHITE.fade(200), rng, 1.5)
@@ -106,7 +106,7 @@ def draw_river(paper: Paper, horizon: float, shore: float, rng: np.random.Genera
     ridge(pen, bank, 0.02, grass, rng, 0.6)
     for u, lean in rng.uniform((0, -0.02), (1, 0.02), (24, 2)).tolist():
         pen.line([(u, bank - 0.02), (u + lean, bank + 0.05)], grass.shade(0.7), 0.008)
-    specks(pen, bank - 0.02, grass.shade(0.8), 24, 0.012, rng)
+    specks(pen, bank - 0.02, grass.shade(0.8), 18, 0.014, rng)
 
 
 def draw_field(paper: Paper, horizon: float, shore: float, rng: np.random.Generator) -> None:
@@ -141,8 +141,8 @@ def draw_field(paper: Paper, horizon: float, shore: float, rng: np.random.Genera
             ],
             Colour(206, 184, 140),
         )
-    specks(pen, 1 - horizon, grass.shade(0.8), 40, 0.012, rng)
-    specks(pen, 1 - horizon, grass.shade(1.2), 30, 0.012, rng)
+    specks(pen, 1 - horizon, grass.shade(0.8), 26, 0.014, rng)
+    specks(pen, 1 - horizon, grass.shade(1.2), 20, 0.014, rng)
 
 
 def draw_town(paper: Paper, horizon: float, shore: float, rng: np.random.Generator) -> None:
@@ -150,12 +150,12 @@ def draw_town(paper: Paper, horizon: float, shore: float, rng: np.random.Generat
     pen, base = paper.pen(), 1 - horizon
     u = rng.uniform(-0.1, 0.0)
     while u < 1:
-        wide, tall = rng.uniform(0.09, 0.2), rng.uniform(0.08, 0.34) * horizon / 0.5
+        wide, tall = rng.uniform(0.09, 0.2), rng.uniform(0.16, 0.56) * horizon
         _block(pen, u, base, wide, tall, rng)
         u += wide + 0.02 * int(rng.integers(3))
     stone = pick(rng, (Colour(176, 172, 168), Colour(190, 178, 160), Colour(160, 164, 172)))
     paper.wash(horizon, 1.0, [stone, stone.shade(0.92)], rng, rough=5.0)
-    kerb = horizon + 0.42 * (1 - horizon)
+    kerb = horizon + KERB * (1 - horizon)
     road = pick(rng, (Colour(98, 98, 104), Colour(84, 88, 98), Colour(120, 112, 108)))
     paper.wash(kerb, 1.0, [road.shade(1.1), road], rng, rough=5.0)
     pen.line([(0, 1 - kerb), (1, 1 - kerb)], stone.shade(1.15), 0.012)
@@ -180,15 +180,15 @@ def _block(
     wall = wall.mix(pen.light.haze, 0.12)
     pen.box(u, base - 0.01, u + wide, base + tall, wall)
     pane = wall.shade(0.72)
-    for row in np.arange(base + 0.03, base + tall - 0.03, 0.055).tolist():
-        for column in np.arange(u + 0.016, u + wide - 0.025, 0.036).tolist():
+    for row in np.arange(base + 0.03, base + tall - 0.03, 0.06).tolist():
+        for column in np.arange(u + 0.016, u + wide - 0.025, 0.042).tolist():
             lit = pen.light.dark and rng.random() < 0.4
-            pen.box(column, row, column + 0.016, row + 0.026, LAMP.fade(220) if lit else pane)
+            pen.box(column, row, column + 0.02, row + 0.03, LAMP.fade(220) if lit else pane)
 
 
 def draw_snow(paper: Paper, horizon: float, shore: float, rng: np.random.Generator) -> None:
     """Blue-shadowed drifts under white hills."""
-    snow, shadow = Colour(240, 244, 250), Colour(186, 202, 226)
+    snow, shadow = Colour(228, 234, 246), Colour(178, 196, 224)
     pen = paper.pen()
     for step in (3, 2, 1):
         tone = shadow.mix(snow, 0.25 * (3 - step))
@@ -230,7 +230,7 @@ def draw_weather(paper: Paper, place: str, rng: np.random.Generator) -> None:
         return
     pen = paper.pen()
     for u, v, near in rng.random((int(rng.integers(20, 70)), 3)).tolist():
-        pen.dot(u, v, 0.003 + 0.006 * near, WHITE.lit().fade(210))
+        pen.dot(u, v, 0.004 + 0.006 * near, WHITE.lit().fade(210))
 
 
 @dataclass(frozen=True)
@@ -250,14 +250,14 @@ SETTINGS = {
         (0.36, 0.52),
         (
             "boat",
-            "bird",
+            "lighthouse",
             "fish",
+            "whale",
+            "bird",
             "sun",
             "moon",
-            "lighthouse",
-            "whale",
-            "person",
             "umbrella",
+            "person",
             "dog",
             "mountain",
             "balloon",
@@ -271,19 +271,19 @@ SETTINGS = {
         (
             "tree",
             "flower",
-            "house",
             "sheep",
-            "bird",
-            "butterfly",
-            "sun",
-            "moon",
-            "dog",
             "windmill",
+            "butterfly",
+            "house",
+            "dog",
+            "moon",
+            "bird",
+            "sun",
             "balloon",
-            "bicycle",
             "cat",
-            "person",
+            "bicycle",
             "train",
+            "person",
             "mountain",
         ),
         ("cloud", "bush", "tuft", "fence", "stone", "tuft"),
@@ -295,16 +295,16 @@ SETTINGS = {
         (
             "car",
             "person",
-            "house",
             "bicycle",
-            "tree",
             "cat",
-            "dog",
-            "umbrella",
+            "house",
             "train",
+            "umbrella",
             "moon",
-            "bird",
+            "tree",
+            "dog",
             "balloon",
+            "bird",
             "sun",
         ),
         ("cloud", "lamp post", "bush", "lamp post"),
@@ -315,22 +315,22 @@ SETTINGS = {
         (0.34, 0.48),
         (
             "house",
-            "fish",
             "boat",
-            "bicycle",
-            "tree",
+            "fish",
             "flower",
             "umbrella",
             "sheep",
+            "windmill",
             "butterfly",
+            "bicycle",
+            "tree",
+            "moon",
             "dog",
             "bird",
-            "sun",
-            "moon",
             "mountain",
-            "windmill",
-            "balloon",
+            "sun",
             "cat",
+            "balloon",
             "person",
         ),
         ("cloud", "bush", "tuft", "stone"),
@@ -344,11 +344,11 @@ SETTINGS = {
             "tree",
             "house",
             "mountain",
+            "moon",
+            "train",
             "person",
             "dog",
             "bird",
-            "moon",
-            "train",
             "cat",
             "sun",
         ),
@@ -360,16 +360,16 @@ SETTINGS = {
         (0.36, 0.54),
         (
             "cactus",
-            "sun",
             "car",
+            "sun",
             "mountain",
-            "person",
-            "balloon",
             "moon",
             "butterfly",
-            "bird",
-            "bicycle",
+            "balloon",
             "umbrella",
+            "bicycle",
+            "person",
+            "bird",
         ),
         ("cloud", "stone", "tuft", "bush", "stone"),
         STEEL.mix(Colour(190, 160, 90), 0.8),

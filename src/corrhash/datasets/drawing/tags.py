@@ -77,8 +77,9 @@ NOISE = (
     "wide angle zoom focus dof cropped edited snapshot snap picture image photography pic "
     "photographer amateur d300 40d 5d g10 coolpix powershot nikkor tamron top20 anawesomeshot "
     "diamondclass impressedbeauty supershot 365 day42 img untitled test misc stuff things"
-).split()
+)
 
+_NOISE = NOISE.split()
 _OWN = {label: words.split() for label, words in WORDS.items()}
 _TIMES = {time: words.split() for time, words in TIMES.items()}
 _GENERAL = [(words.split(), kinds) for words, kinds in GENERAL.items()]
@@ -127,7 +128,7 @@ def _zipf(rng: np.random.Generator, words: list[str]) -> str:
 
 
 def _idle(rng: np.random.Generator, n: int) -> list[str]:
-    return [_zipf(rng, NOISE) for _ in range(n)]
+    return [_zipf(rng, _NOISE) for _ in range(n)]
 
 
 def _distinct(words: list[str]) -> list[str]:

@@ -61,7 +61,7 @@ THINGS = {
     "fish": Thing(
         animals.fish, "water", 0.15, 1.9, ("orange", "red", "yellow", "blue", "green"), 3
     ),
-    "mountain": Thing(nature.mountain, "horizon", 0.30, 2.2),
+    "mountain": Thing(nature.mountain, "horizon", 0.36, 2.2),
     "sheep": Thing(animals.sheep, "ground", 0.22, 1.35, ("white", "grey", "brown"), 3),
     "bicycle": Thing(
         made.bicycle, "ground", 0.24, 1.8, ("red", "blue", "green", "yellow", "orange")

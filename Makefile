@@ -1,0 +1,67 @@
+# Every target makes what it needs in .venv; nothing has to be installed by hand.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: help demo test lint format types bench docs wheel clean
+
+help:
+	@echo "make demo    draw pictures, learn codes, measure both directions"
+	@echo "make test    lint, types and tests"
+	@echo "make bench   speed against other programs, as ratios measured in one run"
+	@echo "make lint    ruff, codespell, line lengths, file sizes"
+	@echo "make format  let ruff format the code"
+	@echo "make types   mypy"
+	@echo "make docs    the documentation, in site/"
+	@echo "make wheel   build the package, in dist/"
+	@echo "make clean   remove what the other targets made"
+
+demo: .venv/.run
+	$(BIN)/corrhash demo
+
+test: lint types
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -q
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check -q .
+	git ls-files | xargs $(BIN)/codespell
+	@! git ls-files '*.py' '*.md' '*.toml' Makefile .ci | xargs grep -nE '^.{101,}' \
+		|| (echo "Lines wider than 100 columns."; exit 1)
+	@! git ls-files -z | xargs -0 du -k | awk '$$1 > 1024' | grep . \
+		|| (echo "Files larger than 1 MB."; exit 1)
+
+format: .venv/.dev
+	$(BIN)/ruff check --fix -q .
+	$(BIN)/ruff format -q .
+
+types: .venv/.dev
+	$(BIN)/mypy
+
+bench: .venv/.bench
+	$(BIN)/python -m benchmarks
+
+docs: .venv/.docs
+	$(BIN)/sphinx-build -q -W -b html -C docs site \
+		-D project=corrhash -D html_title=corrhash -D html_theme=furo \
+		-D extensions=myst_parser,sphinx.ext.autodoc,sphinx.ext.napoleon \
+		-D exclude_patterns= -D myst_heading_anchors=3 -D autodoc_typehints=none
+	@echo "Open site/index.html"
+
+wheel: .venv/.dev
+	rm -rf dist
+	$(BIN)/python -m pip wheel --quiet --no-deps -w dist .
+
+clean:
+	rm -rf .venv site dist build demo
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/.run: pyproject.toml constraints.txt | .venv/bin/python
+	$(PIP_INSTALL) -e .
+	@touch $@
+
+.venv/.%: pyproject.toml constraints.txt | .venv/bin/python
+	$(PIP_INSTALL) -e ".[$*]"
+	@touch $@

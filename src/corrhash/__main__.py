@@ -1,0 +1,5 @@
+"""``python -m corrhash`` is the command ``corrhash``."""
+
+from corrhash.cli import main
+
+main()

@@ -1,0 +1,342 @@
+"""The command ``corrhash``: one short function per verb, in the order of the pipeline."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from corrhash import __version__
+from corrhash.errors import InputError
+
+if TYPE_CHECKING:  # heavy parts are imported by the verbs that need them: help comes at once
+    from corrhash.datasets.base import RetrievalSplit
+    from corrhash.metrics import Scores
+
+app = typer.Typer(
+    help="Find pictures with words, and words with pictures, through short binary codes.",
+    epilog="Start with: corrhash demo",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+out = Console()
+err = Console(stderr=True)
+
+DatasetArgument = Annotated[
+    str, typer.Argument(metavar="DATASET", help="A name; [bold]corrhash datasets[/] lists them.")
+]
+ModelArgument = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A folder that [bold]corrhash train[/] wrote.")
+]
+BitsOption = Annotated[int, typer.Option("--bits", help="Length of the codes, 1 to 1024.")]
+SeedOption = Annotated[int, typer.Option(help="The same seed gives the same split and codes.")]
+MethodOption = Annotated[
+    str | None,
+    typer.Option("--method", help="package.module:Class, if the model is of a class of your own."),
+]
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option("--out", help="Where the picture goes.")] = Path("demo"),
+    pictures: Annotated[int, typer.Option(help="How many scenes to draw.", min=200)] = 6000,
+    seed: SeedOption = 0,
+) -> None:
+    """Draw pictures, learn codes, search both ways: the whole thing in a minute.
+
+    Scenes are drawn by the program, so nothing is downloaded. CVH learns from simple features of
+    the pictures and from their tags; random codes stand beside it.
+    """
+    from corrhash.datasets import load_dataset
+    from corrhash.experiments.directions import encode_pairs, random_codes, score_directions
+    from corrhash.experiments.plots import plot_curves
+    from corrhash.methods import METHODS
+
+    with out.status(f"Drawing {pictures:,} scenes and describing them"):
+        split = load_dataset("scenes", seed=seed, image_features="simple", n=pictures)
+    _say_split(split)
+    table = _score_table("MAP over the whole ranking", "method", "bits")
+    for n_bits in (16, 32, 64):
+        with out.status(f"Learning {n_bits} bits"):
+            hasher = METHODS["cvh"](n_bits).fit(split.train, split.validation)
+            query, database = (encode_pairs(hasher, p) for p in (split.query, split.database))
+            guess = [random_codes(p, n_bits, seed) for p in (split.query, split.database)]
+            scores = {
+                "cvh": score_directions(split, query, database),
+                "random": score_directions(split, *guess),
+            }
+        for name, of_method in scores.items():
+            _add_scores(table, of_method, name, str(n_bits))
+        if n_bits == 32:
+            folder.mkdir(parents=True, exist_ok=True)
+            plot_curves(scores, folder / "curves.png", f"{split.name}, {n_bits} bits")
+    out.print(table)
+    out.print(f"Precision-recall curves: [bold]{folder / 'curves.png'}[/]")
+
+
+@app.command()
+def train(
+    dataset: DatasetArgument,
+    folder: Annotated[Path, typer.Option("--out", help="Folder for the trained model.")],
+    method: Annotated[
+        str, typer.Option(help="A name, or package.module:Class for a method of your own.")
+    ] = "cvh",
+    bits: BitsOption = 64,
+    params: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the method; repeatable."),
+    ] = None,
+    image_features: Annotated[
+        str | None,
+        typer.Option(help="What pictures become for methods that read features.", metavar="NAME"),
+    ] = None,
+    seed: SeedOption = 0,
+) -> None:
+    """Learn codes from a dataset and leave a model behind.
+
+    Example: corrhash train scenes --method cvh --bits 32 --set eps=0.01 --out model
+    """
+    from corrhash.datasets import Reader, load_dataset
+    from corrhash.experiments.trained_model import TrainedModel
+
+    hasher = _new_hasher(_method_class(method), bits, _parse_params(params or []))
+    with out.status(f"Loading {dataset}"):
+        split = load_dataset(
+            dataset, seed=seed, image_features=image_features or hasher.image_features
+        )
+    _say_split(split)
+    started = time.perf_counter()
+    with out.status(f"Training {hasher}"):
+        hasher.fit(split.train, split.validation)
+    TrainedModel(hasher, split.reader or Reader(), dataset, seed).save(folder)
+    seconds = time.perf_counter() - started
+    out.print(f"Trained {hasher} in {seconds:.1f} s. Model: [bold]{folder}[/]", highlight=False)
+    out.print(f"Next: corrhash evaluate {folder} {dataset}", highlight=False)
+
+
+@app.command()
+def evaluate(
+    model: ModelArgument,
+    dataset: DatasetArgument,
+    reading: Annotated[
+        str,
+        typer.Option(help="all, dcmh, hashnet@R, first@k, possible@k or trec@k."),
+    ] = "all",
+    ties: Annotated[
+        str | None, typer.Option(help="expected, stable, optimistic or pessimistic.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Every number, as JSON.")] = False,
+    method: MethodOption = None,
+) -> None:
+    """Measure a model on the queries of a dataset, in both directions.
+
+    The queries are those that training held out. The database is everything else; the second row
+    leaves out what was trained on.
+    """
+    from corrhash.experiments.directions import encode_pairs, score_directions
+
+    with err.status("Encoding"):
+        trained = _load_model(model, method)
+        split = trained.load_split(dataset)
+        query, database = (encode_pairs(trained.hasher, p) for p in (split.query, split.database))
+    options = {"reading": reading, "ties": ties, "ndcg_at": (100,)}
+    scores = score_directions(split, query, database, **options)
+    if as_json:
+        sys.stdout.write(json.dumps({d: s.as_dict() for d, s in scores.items()}) + "\n")
+        return
+    unseen = ~split.train_in_database
+    new = {side: codes[unseen] for side, codes in database.items()}
+    without = score_directions(split.without_trained(), query, new, **options)
+    _print_scores(scores, without)
+
+
+@app.command()
+def encode(
+    model: ModelArgument,
+    dataset: DatasetArgument,
+    path: Annotated[Path, typer.Option("--out", help="The file of codes to write (.npz).")],
+    part: Annotated[str, typer.Option(help="train, validation, query or database.")] = "database",
+    method: MethodOption = None,
+) -> None:
+    """Write the image and text codes of a dataset, and the keys of its items, to one file.
+
+    Read it in Python with corrhash.codes.load_codes(path).
+    """
+    from corrhash.codes import save_codes
+    from corrhash.datasets.base import PARTS
+    from corrhash.experiments.directions import encode_pairs
+
+    if part not in PARTS:
+        raise InputError(f"There is no part {part!r}. Choose one of: {', '.join(PARTS)}.")
+    with out.status("Encoding"):
+        trained = _load_model(model, method)
+        pairs = getattr(trained.load_split(dataset), part)
+        codes = encode_pairs(trained.hasher, pairs)
+        save_codes(path, codes, pairs.row_keys())
+    out.print(f"{codes['image']} of images and of texts each: [bold]{path}[/]", highlight=False)
+
+
+@app.command()
+def methods(
+    name: Annotated[str | None, typer.Argument(help="A method, to read its page.")] = None,
+) -> None:
+    """List the methods, or print the page of one."""
+    import inspect
+
+    from corrhash.docpage import reflow
+    from corrhash.methods import METHODS
+
+    if name is not None:
+        method = METHODS[name]
+        out.print(f"[bold]{name}[/]\n", highlight=False)
+        out.print(reflow(inspect.getdoc(method) or ""), highlight=False, markup=False)
+        return
+    table = Table(box=None, pad_edge=False)
+    table.add_column("method", style="bold")
+    table.add_column("learns from")
+    table.add_column("what it is")
+    for each in METHODS:
+        method = METHODS[each]
+        table.add_row(each, "labels" if method.needs_labels else "pairs", _first_line(method))
+    out.print(table)
+
+
+@app.command()
+def datasets() -> None:
+    """List the datasets."""
+    from corrhash.datasets import DATASETS
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("dataset", style="bold")
+    table.add_column("what it is")
+    for name in DATASETS:
+        table.add_row(name, _first_line(DATASETS[name]))
+    out.print(table)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        out.print(f"corrhash {__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _method_class(name: str) -> Any:
+    """A class from the table, or one of the user's own."""
+    from corrhash.lazy_table import load_attribute
+    from corrhash.methods import METHODS
+
+    return load_attribute(name) if ":" in name else METHODS[name]
+
+
+def _new_hasher(method: Any, bits: int, params: dict[str, Any]) -> Any:
+    """A hasher with these parameters, if the method has them."""
+    known = method(bits).get_params()
+    for name in params:
+        if name not in known:
+            raise InputError(
+                f"{method.__name__} has no parameter {name!r}. It has: {', '.join(known)}."
+            )
+    return method(bits, **params)
+
+
+def _load_model(folder: Path, method: str | None) -> Any:
+    from corrhash.experiments.trained_model import TrainedModel
+    from corrhash.methods import Hasher
+
+    return TrainedModel.load(folder, Hasher if method is None else _method_class(method))
+
+
+def _parse_params(texts: list[str]) -> dict[str, Any]:
+    """``["eps=0.1"]`` -> ``{"eps": 0.1}``; values are read as JSON, else as plain strings."""
+    params = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"Write a parameter as NAME=VALUE. Got {text!r}.")
+        try:
+            params[name] = json.loads(value)
+        except ValueError:
+            params[name] = value
+    return params
+
+
+def _first_line(thing: Any) -> str:
+    return (thing.__doc__ or "").strip().splitlines()[0]
+
+
+def _say_split(split: RetrievalSplit) -> None:
+    sizes = (
+        f"{len(split.train):,} to train on, {len(split.query):,} queries, "
+        f"{len(split.database):,} in the database"
+    )
+    out.print(f"{split.name}: {sizes}", highlight=False)
+
+
+def _score_table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for column in columns:
+        table.add_column(column)
+    table.add_column("image → text", justify="right")
+    table.add_column("text → image", justify="right")
+    return table
+
+
+def _add_scores(table: Table, scores: dict[str, Scores], *cells: str) -> None:
+    table.add_row(*cells, *(f"{of_direction.map:.3f}" for of_direction in scores.values()))
+
+
+def _print_scores(scores: dict[str, Scores], without: dict[str, Scores]) -> None:
+    """The numbers of both directions and the choices they rest on."""
+    first, *_ = scores.values()
+    table = _score_table(f"reading={first.reading}, ties={first.ties}", "")
+    _add_scores(table, scores, "MAP")
+    _add_scores(table, without, "MAP, database without training items")
+    rows = {
+        "precision@1": lambda s: s.precision_at.get(1),
+        "precision@100": lambda s: s.precision_at.get(100),
+        "precision within radius 2": lambda s: s.precision_within_2,
+        "NDCG@100": lambda s: s.ndcg_at[100],
+    }
+    for name, number in rows.items():
+        values = [number(s) for s in scores.values()]
+        table.add_row(name, *("-" if v is None else f"{v:.3f}" for v in values))
+    counts = {
+        "queries": "n_queries",
+        "  without a relevant item": "n_empty",
+        "  without a known word": "n_untagged",
+        "database": "n_database",
+        "distinct codes of queries": "n_distinct_queries",
+        "distinct codes of the database": "n_distinct_database",
+    }
+    for name, attribute in counts.items():
+        table.add_row(name, *(f"{getattr(s, attribute):,}" for s in scores.values()))
+    out.print(table)
+
+
+def main() -> None:
+    """Run the command; a user's mistake ends in its sentence, not in a traceback."""
+    try:
+        app()
+    except InputError as error:
+        err.print(f"[bold red]Error:[/] {error}", highlight=False, soft_wrap=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        err.print("Interrupted.")
+        sys.exit(130)

@@ -1,0 +1,57 @@
+"""Both directions of retrieval with one model: image->text and text->image."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corrhash.codes import Codes
+from corrhash.datasets.base import PairedDataset, RetrievalSplit, n_rows
+from corrhash.methods.base import Hasher
+from corrhash.metrics import Scores, evaluate
+
+DIRECTIONS = ("image->text", "text->image")
+"""``a->b`` means queries of kind a against a database of kind b."""
+
+
+def encode_pairs(hasher: Hasher, pairs: PairedDataset) -> dict[str, Codes]:
+    """The codes of both sides: ``image`` and ``text``."""
+    return {
+        "image": hasher.encode_image(pairs.images),
+        "text": hasher.encode_text(pairs.texts),
+    }
+
+
+def random_codes(pairs: PairedDataset, n_bits: int, seed: int = 0) -> dict[str, Codes]:
+    """Codes that know nothing: what every method must beat."""
+    rng = np.random.default_rng([seed, n_rows(pairs.images)])
+    sizes = {"image": pairs.n_images, "text": pairs.n_texts}
+    return {side: Codes.from_scores(rng.standard_normal((n, n_bits))) for side, n in sizes.items()}
+
+
+def score_directions(
+    split: RetrievalSplit, query: dict[str, Codes], database: dict[str, Codes], **options: Any
+) -> dict[str, Scores]:
+    """The scores of both directions; text queries without any known word are left out."""
+    scores = {}
+    for direction in DIRECTIONS:
+        asked, answered = direction.split("->")
+        untagged = without_words(split.query.texts) if asked == "text" else None
+        scores[direction] = evaluate(
+            query[asked],
+            database[answered],
+            split.query.labels,
+            split.database.labels,
+            untagged=untagged,
+            **options,
+        )
+    return scores
+
+
+def without_words(texts: Any) -> NDArray[np.bool_]:
+    """(n,) True for texts in which no word of the vocabulary occurs."""
+    if isinstance(texts, list):
+        return np.array([not text.strip() for text in texts], dtype=bool)
+    return np.asarray(abs(texts).sum(axis=1)).ravel() == 0

@@ -1,0 +1,65 @@
+"""Reader and Vocabulary: the same arrays in training and in search."""
+
+import numpy as np
+import pytest
+
+from corrhash import InputError
+from corrhash.datasets import PairedDataset, Reader, RetrievalSplit, Vocabulary
+from corrhash.datasets.reader import fit_reader
+
+
+def test_a_vocabulary_counts_texts_not_repetitions():
+    vocabulary = Vocabulary.fit(["sea sea sea", "boat sea", "boat"], min_count=2)
+    assert vocabulary.words == ("boat", "sea")
+    assert Vocabulary.fit(["sea sea sea", "boat sea", "boat"], min_count=1, top=1).words == (
+        "boat",
+    )
+
+
+def test_case_punctuation_and_unicode_forms_make_no_difference():
+    vocabulary = Vocabulary(("boat", "café"))
+    texts = ["BOAT, Café!", "cafe\u0301", "boat_house"]
+    np.testing.assert_array_equal(vocabulary.occurrences(texts).toarray(), [[1, 1], [0, 1], [0, 0]])
+
+
+def test_a_vocabulary_without_words_is_refused():
+    with pytest.raises(InputError, match=r"No word occurs in at least 3 texts \(2 different"):
+        Vocabulary.fit(["a b", "a b"], min_count=3)
+
+
+def test_a_reader_survives_its_file(tmp_path):
+    for reader in (Reader(), Reader(Vocabulary(("boat", "café")), "simple")):
+        reader.save(tmp_path)
+        assert Reader.load(tmp_path) == reader
+    (tmp_path / "reader.json").write_text("[]")
+    with pytest.raises(InputError, match=r"reader.json is damaged"):
+        Reader.load(tmp_path)
+    with pytest.raises(InputError, match="is not a model"):
+        Reader.load(tmp_path / "nowhere")
+
+
+def test_arrays_pass_through_a_reader_unchanged():
+    reader = Reader(Vocabulary(("boat",)), "simple")
+    features = np.ones((2, 3))
+    assert reader.read_images(features) is features
+    assert reader.read_texts(features) is features
+
+
+def split_of(query, rest):
+    make = lambda texts: PairedDataset(np.zeros((len(texts), 8, 8, 3), np.uint8), texts)  # noqa: E731
+    return RetrievalSplit(make(rest), make(rest), make(query), make(rest), np.ones(len(rest), bool))
+
+
+def test_words_of_queries_do_not_enter_the_vocabulary():
+    split = split_of(["boat secret"] * 9, ["boat"] * 9)
+    reader = fit_reader(split, "simple")
+    assert reader.vocabulary.words == ("boat",)
+    read = reader.read_split(split)
+    assert read.reader is reader
+    assert read.query.images.shape == (9, 704)
+    assert read.query.texts.shape == (9, 1)
+
+
+def test_unknown_image_features_are_refused():
+    with pytest.raises(InputError, match=r"no image features 'sift'. Choose one of: simple"):
+        fit_reader(split_of(["a"], ["a"]), "sift")

@@ -1,0 +1,128 @@
+"""The command line: each verb does its work, helps in 80 columns, and answers mistakes."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from corrhash.cli import app, main
+from corrhash.codes import load_codes
+from corrhash.datasets import load_dataset
+from corrhash.experiments.trained_model import TrainedModel
+
+VERBS = ["demo", "train", "evaluate", "encode", "methods", "datasets"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained") / "model"
+    result = run("train", "synthetic", "--bits", "24", "--set", "eps=0.5", "--out", folder)
+    assert "Trained CVH(n_bits=24, eps=0.5)" in result.output
+    return folder
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def fail(monkeypatch, capsys, *arguments):
+    """What the command says of a mistake; it must end with code 2 and without a traceback."""
+    monkeypatch.setattr(sys, "argv", ["corrhash", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself_within_80_columns(verb, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    help_text = run(verb, "--help").output
+    assert "Usage: " in help_text
+    assert max(map(len, help_text.splitlines())) <= 80
+
+
+def test_the_help_lists_every_verb_in_the_order_of_the_pipeline():
+    help_text = run("--help").output
+    places = [help_text.index(f" {verb} ") for verb in VERBS]
+    assert places == sorted(places)
+
+
+def test_help_comes_without_loading_heavy_libraries():
+    code = (
+        "import sys; from corrhash.cli import app; from typer.testing import CliRunner; "
+        "CliRunner().invoke(app, ['--help']); "
+        "print(sorted({'torch', 'numba', 'scipy', 'matplotlib'} & set(sys.modules)))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "[]"
+
+
+def test_a_demo_prints_a_table_and_draws_the_curves(tmp_path):
+    result = run("demo", "--pictures", 240, "--out", tmp_path / "demo")
+    assert "random" in result.output
+    with Image.open(tmp_path / "demo" / "curves.png") as picture:
+        assert picture.size[0] > 1000
+
+
+def test_a_model_is_evaluated_in_both_directions(model):
+    output = run("evaluate", model, "synthetic").output
+    assert "image → text" in output
+    assert "database without training items" in output
+    scores = json.loads(run("evaluate", model, "synthetic", "--json").stdout)
+    assert set(scores) == {"image->text", "text->image"}
+    assert scores["image->text"]["map"] > 0.36
+    stable = run("evaluate", model, "synthetic", "--json", "--reading", "hashnet@50").stdout
+    assert json.loads(stable)["text->image"]["ties"] == "stable"
+
+
+def test_encoded_items_are_those_that_python_encodes(model, tmp_path):
+    run("encode", model, "synthetic", "--part", "query", "--out", tmp_path / "codes.npz")
+    codes, keys = load_codes(tmp_path / "codes.npz")
+    trained = TrainedModel.load(model)
+    query = load_dataset("synthetic", reader=trained.reader).query
+    np.testing.assert_array_equal(
+        codes["text"].packed, trained.hasher.encode_text(query.texts).packed
+    )
+    assert keys.tolist() == query.row_keys()
+
+
+def test_methods_and_datasets_are_listed_with_one_line_each():
+    assert "cvh" in run("methods").output
+    assert "Parameters" in run("methods", "cvh").output
+    assert "scenes" in run("datasets").output
+
+
+def test_a_method_of_ones_own_is_named_by_its_place(tmp_path):
+    place = "tests.methods.test_base:Thresholds"
+    run("train", "synthetic", "--method", place, "--bits", "8", "--out", tmp_path)
+    output = run("evaluate", tmp_path, "synthetic", "--method", place).output
+    assert "MAP" in output
+
+
+MISTAKES = {
+    "no dataset 'cats'": ["train", "cats", "--out", "x"],
+    "no method 'best'": ["train", "synthetic", "--method", "best", "--out", "x"],
+    "n_bits must be from 1 to 1024. Got 0": ["train", "synthetic", "--bits", "0", "--out", "x"],
+    "NAME=VALUE. Got 'eps'": ["train", "synthetic", "--set", "eps", "--out", "x"],
+    "has no parameter 'epz'": ["train", "synthetic", "--set", "epz=1", "--out", "x"],
+    "no model in nowhere": ["evaluate", "nowhere", "synthetic"],
+    "no part 'test'": ["encode", "nowhere", "synthetic", "--part", "test", "--out", "x"],
+}
+
+
+@pytest.mark.parametrize("message", MISTAKES)
+def test_a_mistake_is_answered_by_a_sentence(message, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    said = fail(monkeypatch, capsys, *MISTAKES[message])
+    assert message in said
+    assert "Traceback" not in said
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,107 @@
+"""Similarity from labels and from judged pairs."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from corrhash import InputError
+from corrhash.relevance import Similarity, as_labels, label_masks, share_label
+
+
+def zero_one(n_columns):
+    return st.integers(1, 8).flatmap(
+        lambda n: arrays(np.int64, (n, n_columns), elements=st.integers(0, 1))
+    )
+
+
+@given(zero_one(5), zero_one(5))
+def test_sharing_a_label_is_a_positive_product(rows, columns):
+    expected = (rows @ columns.T) > 0
+    np.testing.assert_array_equal(share_label(rows, columns), expected)
+    np.testing.assert_array_equal(share_label(sp.csr_matrix(rows), columns > 0), expected)
+    similarity = Similarity.from_labels(rows, columns)
+    np.testing.assert_array_equal(similarity.block() > 0, expected)
+    np.testing.assert_array_equal(similarity.gains().toarray(), rows @ columns.T)
+    assert similarity.share_similar == pytest.approx(expected.mean())
+    assert similarity.n_unknown == 0
+
+
+@given(zero_one(70))
+def test_masks_hold_the_labels_bit_by_bit(labels):
+    masks = label_masks(as_labels(labels))
+    assert masks.shape == (2, len(labels))
+    for column in range(70):
+        bit = masks[column // 64] >> np.uint64(column % 64) & np.uint64(1)
+        np.testing.assert_array_equal(bit, labels[:, column])
+
+
+def test_many_labels_do_not_overflow():
+    ones = np.ones((1, 700), dtype=int)
+    assert Similarity.from_labels(ones).gains().toarray() == [[700]]
+
+
+def test_a_block_of_judged_pairs_says_what_is_unknown():
+    similarity = Similarity.from_pairs([(0, 1, 1), (2, 0, -1), (0, 1, 1)], shape=(3, 2))
+    expected = [[0, 1], [0, 0], [-1, 0]]
+    np.testing.assert_array_equal(similarity.block(), expected)
+    np.testing.assert_array_equal(similarity.block([2, 0], [0]), [[-1], [0]])
+    np.testing.assert_array_equal(similarity.T.block(), np.transpose(expected))
+    np.testing.assert_array_equal(similarity.gains().toarray(), [[0, 1], [0, 0], [0, 0]])
+    assert (similarity.n_known, similarity.n_unknown) == (2, 4)
+    assert similarity.share_similar == 0.5
+    assert similarity.shape == (3, 2)
+
+
+def test_the_relation_of_labels_can_be_cut_and_turned_round():
+    similarity = Similarity.from_labels(np.eye(3), [[1, 1, 0], [0, 0, 1]])
+    np.testing.assert_array_equal(similarity.T.block(), similarity.block().T)
+    part = similarity.take([2, 0], [1])
+    np.testing.assert_array_equal(part.block(), [[1], [-1]])
+
+
+def test_no_judged_pair_is_a_relation_too():
+    similarity = Similarity.from_pairs([], shape=(2, 2))
+    np.testing.assert_array_equal(similarity.block(), np.zeros((2, 2)))
+    assert np.isnan(similarity.share_similar)
+
+
+def test_partners_are_similar_to_each_other_alone():
+    np.testing.assert_array_equal(Similarity.partners(3).block(), 2 * np.eye(3) - 1)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([(0, 0, 0)], "must be 1 or -1. Got 0 in pair 0"),
+        ([(0, 0, 1), (0, 5, 1)], r"column 5 \(pair 1\), but there are 2 columns"),
+        ([(-1, 0, 1)], "row -1"),
+        ([(1, 1, 1), (1, 1, -1)], "Row 1 and column 1 are judged both"),
+    ],
+)
+def test_judgements_that_make_no_sense_are_refused(pairs, message):
+    with pytest.raises(InputError, match=message):
+        Similarity.from_pairs(pairs, shape=(2, 2))
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([[0, 2]], "must be 0 or 1. Got 2"),
+        ([[0.5, 1]], "Got 0.5"),
+        ([[np.nan, 1]], "Got nan"),
+        (sp.csr_matrix([[0, -1]]), "Got -1"),
+        ([1, 0], r"Got shape \(2,\).*np.eye"),
+        ([["cat"]], "matrix of 0 and 1"),
+    ],
+)
+def test_labels_that_are_not_zero_or_one_are_refused(labels, message):
+    with pytest.raises(InputError, match=message):
+        as_labels(labels)
+
+
+def test_label_columns_must_agree():
+    with pytest.raises(InputError, match="Got 3 and 2 columns"):
+        Similarity.from_labels(np.eye(3), np.eye(2))
