@@ -16,7 +16,7 @@ LAYERS = [
     ["codes", "kernels"],
     ["ranking", "relevance"],
     ["datasets"],
-    ["metrics", "index"],
+    ["metrics", "index", "losses", "networks"],
     ["methods"],
     ["experiments"],
     ["cli"],
@@ -24,13 +24,14 @@ LAYERS = [
 
 # Libraries that load slowly or that only one part may know.
 HOMES = {
-    "torch": ["methods"],
+    "torch": ["losses", "networks", "methods"],
+    "transformers": ["networks.transformers"],
     "matplotlib": ["experiments.plots"],
     "typer": ["cli"],
     "rich": ["cli"],
     "numba": ["kernels"],
     "llvmlite": ["kernels"],
-    "PIL": ["datasets"],
+    "PIL": ["datasets", "networks.pixels"],
 }
 
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.name not in ("__main__.py",))

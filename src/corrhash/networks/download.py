@@ -1,0 +1,106 @@
+"""Fetching a public file once into a cache folder, resumed after a break and checked by SHA-256."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+from filelock import FileLock
+
+from corrhash.errors import InputError
+
+Progress = Callable[[str, int, int | None], None]
+"""Told a file's name, how many bytes are there, and how many there will be (if known)."""
+
+PIECE = 1 << 20  # bytes between two reports
+PATIENCE = 30.0  # seconds without a byte until the host counts as unreachable
+
+
+def cache_folder() -> Path:
+    """Where downloads are kept: ``$CORRHASH_CACHE``, or ``~/.cache/corrhash``."""
+    chosen = os.environ.get("CORRHASH_CACHE")
+    return Path(chosen) if chosen else Path.home() / ".cache" / "corrhash"
+
+
+def download(url: str, sha256: str, folder: Path, progress: Progress | None = None) -> Path:
+    """The file at ``url``, in ``folder``: fetched unless it is there and whole.
+
+    Parameters
+    ----------
+    url : where the file is.
+    sha256 : the hexadecimal digits that its SHA-256 begins with, all of them or some.
+    folder : where it is kept; made if missing.
+    progress : told of every megabyte; by default a line on the terminal, if there is one.
+    """
+    target = folder / url.rsplit("/", 1)[1]
+    part = target.with_name(f".{target.name}.part")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(target.with_name(f".{target.name}.lock")):  # one process fetches, others wait
+            if not (target.exists() and _sha256(target).startswith(sha256)):
+                _fetch(url, part, progress or _tell_terminal)
+                _check(url, part, sha256)
+                part.replace(target)
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        raise InputError(
+            f"Cannot download {url} into {folder}: {reason}. Try again, which goes on where it "
+            "stopped, or fetch the file by other means and give its path."
+        ) from error
+    return target
+
+
+def _fetch(url: str, part: Path, progress: Progress) -> None:
+    """Append to ``part`` what is missing of the file, or start anew if the host cannot resume."""
+    have = part.stat().st_size if part.exists() else 0
+    request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
+    try:
+        answer = urllib.request.urlopen(request, timeout=PATIENCE)
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            raise
+        return  # everything is there already; the checksum decides whether it is right
+    with answer:
+        if answer.status != http.HTTPStatus.PARTIAL_CONTENT:
+            have = 0
+        length = answer.headers.get("Content-Length")
+        total = have + int(length) if length else None
+        with part.open("ab" if have else "wb") as file:
+            while piece := answer.read(PIECE):
+                have += file.write(piece)
+                progress(part.name[1 : -len(".part")], have, total)
+    if total is not None and have < total:
+        raise ConnectionError(f"the connection broke after {have:,} of {total:,} bytes")
+
+
+def _check(url: str, part: Path, sha256: str) -> None:
+    """Remove a file with another checksum and say so."""
+    found = _sha256(part)
+    if not found.startswith(sha256):
+        part.unlink()
+        raise InputError(
+            f"What came from {url} is not the published file: its SHA-256 begins with "
+            f"{found[: max(8, len(sha256))]}, not with {sha256}. It was removed. Try again, or "
+            "fetch the file by other means and give its path."
+        )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _tell_terminal(name: str, have: int, total: int | None) -> None:
+    """One line that counts megabytes, where somebody is looking."""
+    if sys.stderr.isatty():
+        of_total = f" of {total / 1e6:.0f}" if total else ""
+        end = "\n" if have == total else ""
+        sys.stderr.write(f"\rDownloading {name}: {have / 1e6:.0f}{of_total} MB{end}")
+        sys.stderr.flush()

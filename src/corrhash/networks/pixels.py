@@ -1,0 +1,125 @@
+"""Pictures to what image networks read: resized once, then cropped, flipped and normalised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from corrhash.errors import InputError
+from corrhash.networks.augmentation import draw_crops
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_DEVIATION = (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """How a network wants its pictures; the same at training and at search time.
+
+    ``read`` is done once and kept, as bytes. Of these, ``plain`` gives a network the middle, and
+    ``augmented`` a part that differs from epoch to epoch.
+
+    Parameters
+    ----------
+    resize : side in pixels that pictures are brought to.
+    crop : side in pixels of the part that the network sees.
+    keep_aspect : bring the shorter side to ``resize`` and cut the longer one, instead of squeezing
+        the picture into a square.
+    resample : the filter of Pillow to resize with.
+    mean, deviation : of each colour on the scale from 0 to 1, to normalise with.
+
+    Examples
+    --------
+    >>> preprocessing = Preprocessing(resize=72, crop=64)
+    >>> pixels = preprocessing.read(np.zeros((5, 96, 128, 3), np.uint8))
+    >>> tuple(pixels.shape), tuple(preprocessing.plain(pixels).shape)
+    ((5, 3, 72, 72), (5, 3, 64, 64))
+    """
+
+    resize: int
+    crop: int
+    keep_aspect: bool = False
+    resample: int = Image.Resampling.BILINEAR
+    mean: tuple[float, float, float] = IMAGENET_MEAN
+    deviation: tuple[float, float, float] = IMAGENET_DEVIATION
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.crop <= self.resize:
+            raise InputError(
+                f"A crop of {self.crop} pixels must fit into pictures of {self.resize}. "
+                "Choose crop <= resize."
+            )
+
+    def read(self, images: Iterable[Any]) -> Tensor:
+        """(n, 3, resize, resize) uint8 of pictures: opened ones, uint8 arrays or ImageFiles."""
+        rows = [self._read_one(image) for image in images]
+        if not rows:
+            return torch.empty(0, 3, self.resize, self.resize, dtype=torch.uint8)
+        return torch.from_numpy(np.stack(rows))
+
+    def plain(self, pixels: Tensor) -> Tensor:
+        """(n, 3, crop, crop) float: the middle of each picture, normalised."""
+        first = (self.resize - self.crop) // 2
+        end = first + self.crop
+        return self._normalise(self._check(pixels)[:, :, first:end, first:end])
+
+    def augmented(self, pixels: Tensor, items: Any, *, seed: int, epoch: int) -> Tensor:
+        """(n, 3, crop, crop) float: a part of each picture, mirrored half of the time, normalised.
+
+        ``items`` are the numbers of the pictures in the dataset. Part and mirroring depend on
+        seed, epoch and this number alone: neither the batch nor its order plays a role.
+        """
+        pixels = self._check(pixels)
+        crops = draw_crops(items, self.resize - self.crop, seed=seed, epoch=epoch)
+        parts = pixels.new_empty(len(pixels), 3, self.crop, self.crop)
+        for part, picture, top, left in zip(parts, pixels, crops.top, crops.left, strict=True):
+            part.copy_(picture[:, top : top + self.crop, left : left + self.crop])
+        mirrored = torch.from_numpy(crops.mirrored).to(pixels.device)
+        parts[mirrored] = parts[mirrored].flip(3)
+        return self._normalise(parts)
+
+    def _read_one(self, image: Any) -> np.ndarray:
+        """(3, resize, resize) uint8 of one picture."""
+        picture = image if isinstance(image, Image.Image) else Image.fromarray(_colours(image))
+        picture = picture.convert("RGB")
+        side = self.resize
+        if self.keep_aspect:
+            shorter = min(picture.size)
+            width, height = (side * length // shorter for length in picture.size)
+            picture = picture.resize((width, height), self.resample)
+            left, top = (width - side) // 2, (height - side) // 2
+            picture = picture.crop((left, top, left + side, top + side))
+        else:
+            picture = picture.resize((side, side), self.resample)
+        return np.asarray(picture).transpose(2, 0, 1)
+
+    def _normalise(self, pixels: Tensor) -> Tensor:
+        mean = torch.tensor(self.mean, device=pixels.device).view(3, 1, 1)
+        deviation = torch.tensor(self.deviation, device=pixels.device).view(3, 1, 1)
+        return pixels.float().sub_(255 * mean).mul_(1 / (255 * deviation))
+
+    def _check(self, pixels: Tensor) -> Tensor:
+        expected = (3, self.resize, self.resize)
+        if pixels.dtype != torch.uint8 or tuple(pixels.shape[1:]) != expected:
+            raise InputError(
+                f"Pixels are uint8 of (n, 3, {self.resize}, {self.resize}), as read() gives them. "
+                f"Got {pixels.dtype} of {tuple(pixels.shape)}."
+            )
+        return pixels
+
+
+def _colours(image: Any) -> np.ndarray:
+    """An (height, width, 3) uint8 array, or an error that says what came instead."""
+    array = np.asarray(image)
+    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3:
+        raise InputError(
+            "A picture is an opened image or an (height, width, 3) array of uint8. "
+            f"Got shape {array.shape} of {array.dtype}."
+        )
+    return array

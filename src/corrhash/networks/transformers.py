@@ -1,0 +1,213 @@
+"""Image and text encoders of Hugging Face, from a local folder or by their name on the hub.
+
+Needs the package ``transformers``: ``pip install 'corrhash[transformers]'``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from corrhash.errors import InputError
+from corrhash.networks.pixels import Preprocessing
+
+Side = Literal["image", "text"]
+
+PREFIX = "hf:"
+# CLIP, SigLIP and their relatives hold a tower for each side; only one of them is wanted.
+_TOWERS: dict[str, tuple[str, ...]] = {
+    "image": ("vision_model", "visual_projection"),
+    "text": ("text_model", "text_projection"),
+}
+_CONVNEXT_SQUARE = 384  # from this side on, ConvNeXt squeezes pictures instead of cutting them
+
+
+class HubEncoder(nn.Module):
+    """What image and text encoders have in common: a model, frozen or not, and its pooled output.
+
+    Parameters
+    ----------
+    source : ``hf:`` and a folder or the name of a model on the hub; the prefix may be left out.
+    frozen : keep the encoder as it is; otherwise it is trained along.
+    """
+
+    side: Side
+
+    def __init__(self, source: str | Path, *, frozen: bool = True) -> None:
+        super().__init__()
+        self.source = str(source).removeprefix(PREFIX)
+        self.frozen = frozen
+        self.model, self.pooling = _load_model(self.source, self.side)
+        self.model.requires_grad_(not frozen)
+        self.train(not frozen)
+
+    def train(self, mode: bool = True) -> Self:
+        """Training mode, which a frozen encoder never enters: its dropout stays silent."""
+        return super().train(mode and not self.frozen)
+
+    def _encode(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """(n, n_features) pooled output of the model."""
+        with torch.no_grad() if self.frozen else nullcontext():
+            get_features = getattr(self.model, f"get_{self.side}_features", None)
+            if get_features is None:
+                return _pool(self.model(**inputs), inputs.get("attention_mask"), self.pooling)
+            features = get_features(**inputs)
+            # Recent versions hand out the whole output, earlier ones the features alone.
+            return features if torch.is_tensor(features) else features.pooler_output
+
+
+class HubImageEncoder(HubEncoder):
+    """(n, 3, side, side) normalised pictures -> (n, n_features), by an encoder of Hugging Face."""
+
+    side = "image"
+
+    def __init__(self, source: str | Path, *, frozen: bool = True) -> None:
+        super().__init__(source, frozen=frozen)
+        processor = _load(_library().AutoImageProcessor, self.source)
+        self.preprocessing = as_preprocessing(processor)
+        picture = torch.zeros(1, 3, self.preprocessing.crop, self.preprocessing.crop)
+        self.n_features = _width(self, picture)
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """Features of normalised pictures."""
+        return self._encode({"pixel_values": pictures})
+
+
+class HubTextEncoder(HubEncoder):
+    """Sentences -> (n, n_features), by an encoder of Hugging Face; see :meth:`tokenise`."""
+
+    side = "text"
+
+    def __init__(self, source: str | Path, *, frozen: bool = True) -> None:
+        super().__init__(source, frozen=frozen)
+        self.tokenizer = _load(_library().AutoTokenizer, self.source)
+        self.n_features = _width(self, self.tokenise(["a"]))
+
+    def tokenise(self, texts: Sequence[str]) -> dict[str, Tensor]:
+        """What ``forward`` reads: (n, length) tensors, cut to what the model can take in."""
+        config = getattr(self.model.config, "text_config", self.model.config)
+        longest = min(self.tokenizer.model_max_length, config.max_position_embeddings)
+        # SigLIP was trained on texts padded to full length and reads no mask.
+        padding = "max_length" if config.model_type.startswith("siglip") else "longest"
+        tokens = self.tokenizer(
+            list(texts), padding=padding, truncation=True, max_length=longest, return_tensors="pt"
+        )
+        return dict(tokens)
+
+    def forward(self, tokens: Mapping[str, Tensor]) -> Tensor:
+        """Features of tokenised texts."""
+        return self._encode(tokens)
+
+
+def as_preprocessing(processor: Any) -> Preprocessing:
+    """What an image processor of Hugging Face does to pictures, in our words."""
+    size = processor.size
+    resize = size.get("shortest_edge")
+    keep_aspect = resize is not None
+    resize = resize or size.get("height")
+    cuts = getattr(processor, "do_center_crop", None)
+    cut = processor.crop_size if cuts else None
+    share = getattr(processor, "crop_pct", None)
+    crop = resize if cut is None else cut.get("height")
+    if share is not None:
+        keep_aspect = resize < _CONVNEXT_SQUARE
+        resize = int(resize / share) if keep_aspect else resize
+    return Preprocessing(
+        resize=max(resize, crop),
+        crop=crop,
+        keep_aspect=keep_aspect,
+        resample=int(processor.resample),
+        mean=tuple(processor.image_mean),
+        deviation=tuple(processor.image_std),
+    )
+
+
+def _library() -> ModuleType:
+    """The package ``transformers``, or an error that names the extra."""
+    try:
+        import transformers
+    except ImportError as error:
+        raise InputError(
+            "Encoders of Hugging Face need the package transformers. "
+            "Install it: pip install 'corrhash[transformers]'"
+        ) from error
+    return transformers
+
+
+def _load(kind: Any, source: str, **options: Any) -> Any:
+    """``kind.from_pretrained(source)``; code that comes with a model is never run."""
+    try:
+        return kind.from_pretrained(source, trust_remote_code=False, **options)
+    except Exception as error:  # the library raises errors of many kinds
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise InputError(
+            f"Cannot load {source!r} with {kind.__name__}: {reason[0]} Give a folder that "
+            "save_pretrained wrote, or the name of a model on the hub that can be reached."
+        ) from error
+
+
+def _load_model(source: str, side: Side) -> tuple[Any, str]:
+    """The model without the tower of the other side, and how its output is pooled."""
+    model, report = _load(_library().AutoModel, source, output_loading_info=True)
+    other = _TOWERS["text" if side == "image" else "image"]
+    for name in other:
+        if hasattr(model, f"get_{side}_features") and hasattr(model, name):
+            delattr(model, name)
+    missing = [key for key in report["missing_keys"] if not key.startswith(other)]
+    lost = [key for key in missing if "pooler" not in key]
+    if lost:
+        raise InputError(f"{source!r} lacks the weights {lost[0]!r}. Fetch or save it again.")
+    # A classifier or a language model was saved without the pooler, which would be random here.
+    return model, "mean" if missing else _declared_pooling(source)
+
+
+def _declared_pooling(source: str) -> str:
+    """How a sentence encoder says that it is pooled: "mean", "first", or "pooler" if it does not.
+
+    The file is the one that sentence-transformers writes beside the model.
+    """
+    path = _library().utils.cached_file(
+        source,
+        "1_Pooling/config.json",
+        _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_connection_errors=False,
+    )
+    if path is None:
+        return "pooler"
+    declared = json.loads(Path(path).read_bytes())
+    mode = declared.get("pooling_mode")
+    if declared.get("pooling_mode_cls_token") or mode == "cls":
+        return "first"
+    return "mean"
+
+
+def _pool(output: Any, mask: Tensor | None, pooling: str) -> Tensor:
+    """(n, n_features) of a model's output."""
+    pooled = getattr(output, "pooler_output", None)
+    if pooled is not None and pooling == "pooler":
+        return pooled.flatten(1)  # convolutional networks keep a height and width of 1
+    hidden = output.last_hidden_state  # (n, length, width), or (n, channels, height, width)
+    if hidden.ndim == 4:
+        return hidden.mean(dim=(2, 3))
+    if pooling == "first":
+        return hidden[:, 0]
+    if mask is None:
+        return hidden.mean(dim=1)
+    weights = mask.unsqueeze(2).to(hidden.dtype)  # (n, length, 1)
+    return (weights * hidden).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
+
+
+def _width(encoder: HubEncoder, inputs: Any) -> int:
+    """How many features come out, by trying."""
+    training = encoder.training
+    with torch.no_grad():
+        width = encoder.eval()(inputs).shape[1]
+    encoder.train(training)
+    return int(width)
