@@ -15,7 +15,6 @@ import numpy as np
 
 import corrhash
 from corrhash.datasets.drawing import (
-    SETTINGS,
     THINGS,
     Scene,
     compose,
@@ -25,8 +24,10 @@ from corrhash.datasets.drawing import (
 )
 from corrhash.errors import InputError
 
-# What two pictures can have in common: the drawn things, the places, and night.
-SCENE_LABELS = (*THINGS, *SETTINGS, "night")
+# What two pictures can have in common: the drawn things, sea, snow and night. The other places
+# are told in words but do not count: if all did, most pairs would share no more than a place,
+# which the colours of a few pixels give away.
+SCENE_LABELS = (*THINGS, "sea", "snow", "night")
 WORTH_A_PROCESS = 200  # pictures; for fewer, starting another Python takes longer than drawing
 
 
@@ -63,9 +64,11 @@ def draw_scenes(n: int, seed: int = 0, size: int = 96, workers: int | None = Non
     --------
     >>> scenes = draw_scenes(3, seed=1)
     >>> scenes.images.shape, scenes.labels.shape
-    ((3, 96, 96, 3), (3, 31))
-    >>> scenes.captions[0]
-    'In a quiet street under the stars: a red bike, an orange cat, a dog and a red cottage.'
+    ((3, 96, 96, 3), (3, 27))
+    >>> scenes.captions[2]
+    'A city with a black dog and a red car in the morning.'
+    >>> scenes.tags[2]
+    'travel dogs downtown car'
     """
     _check(n, seed, size, workers)
     n_processes = max(1, min(workers or _n_cores(), n // WORTH_A_PROCESS))

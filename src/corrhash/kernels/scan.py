@@ -35,7 +35,7 @@ BATCH = 256
 """Queries that share one table of a tile, at most: making it costs as much as 15 of them."""
 
 ROOM = 4_000_000
-"""Candidates of all queries of a batch together (24 MB), so that a large k takes fewer queries."""
+"""Candidates of all queries of a batch together (32 MB), so that a large k takes fewer queries."""
 
 FEW = 8
 """Fewer queries than this do not pay for the table."""
@@ -46,7 +46,8 @@ AHEAD = 512
 _TILE = 64 * TILE_WORDS
 _VECTORS = TILE_WORDS // WORDS_PER_VECTOR
 _CHUNK_BITS = 3 * TRIPLES_PER_CHUNK
-_ONE = np.uint64(1)
+_ZERO, _ONE, _HALF = np.uint64(0), np.uint64(1), np.uint64(32)
+_LOW = np.uint64(2**32 - 1)
 # The low half of each 64, 32, 16, 8, 4 and 2 bits.
 _LOW_HALVES = (2**64 - 1) // (2 ** np.array([32, 16, 8, 4, 2, 1], dtype=np.uint64) + _ONE)
 
@@ -124,8 +125,8 @@ def _scan_batch(
     table = np.empty((n_triples * ROWS_PER_TRIPLE, TILE_WORDS), np.uint64)
     hits = np.empty((n_queries, TILE_WORDS), np.uint64)
     marked = np.empty(n_queries, np.uint64)
-    candidates = _candidates(n_queries, n, n_bits, k)
-    thresholds = candidates[3][:, 1]
+    known = _candidates(n_queries, n, n_bits, k)
+    states = known[2]
     for tile in range(0, n, _TILE):
         n_codes = min(_TILE, n - tile)
         _turn(planes, tile, n_codes, digits)
@@ -135,12 +136,12 @@ def _scan_batch(
         while first * WORDS_PER_VECTOR * 64 < n_codes:
             last = min(first + piece, _VECTORS)
             for q in range(n_queries):
-                marked[q] = mark_near(table, offsets, q, n_chunks, first, last, thresholds[q], hits)
+                marked[q] = mark_near(table, offsets, q, n_chunks, first, last, states[q, 1], hits)
             if 64 * last * WORDS_PER_VECTOR > n_codes:
                 _unmark_from(n_codes, hits, marked)
-            _collect(planes, queries, tile, hits, marked, k, candidates)
+            _collect(planes, queries, tile, hits, marked, k, known)
             first, piece = last, 2 * piece
-    _sort(candidates, rows_out, distances_out)
+    _sort(known, rows_out, distances_out)
 
 
 @_compiled
@@ -198,7 +199,7 @@ def _unmark_from(n_codes: int, hits: Any, marked: Any) -> None:
     word, rest = n_codes // 64, np.uint64(n_codes % 64)
     for q in range(len(hits)):
         hits[q, word] &= (_ONE << rest) - _ONE
-        marked[q] &= (_ONE << np.uint64(word + 1)) - _ONE
+        marked[q] &= (np.uint64(2) << np.uint64(word)) - _ONE
 
 
 @_compiled
@@ -215,8 +216,8 @@ def _scan_one(
     query: Any, planes: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
 ) -> None:
     n = planes.shape[1]
-    candidates = _candidates(1, n, n_bits, k)
-    states = candidates[3]
+    known = _candidates(1, n, n_bits, k)
+    states = known[2]
     hits, marked = np.empty((1, 1), np.uint64), np.ones(1, np.uint64)
     for first in range(0, n, 64):
         if first + 64 <= n:
@@ -224,16 +225,8 @@ def _scan_one(
         else:
             hits[0, 0] = (_ONE << np.uint64(n - first)) - _ONE  # the last few: look at each
         if hits[0, 0] != 0:
-            _collect(planes, query, first, hits, marked, k, candidates)
-    _sort(candidates, rows_out, distances_out)
-
-
-@njit(inline="always")  # else a call passes every field of two arrays, for one instruction
-def _distance(queries: Any, q: int, planes: Any, row: int) -> int:
-    distance = 0
-    for word in range(len(planes)):
-        distance += popcount(planes[word, row] ^ queries[q, word])
-    return distance
+            _collect(planes, query, first, hits, marked, k, known)
+    _sort(known, rows_out, distances_out)
 
 
 @_compiled
@@ -246,88 +239,106 @@ def _capacity(n: int, k: int) -> int:
 def _candidates(n_queries: int, n: int, n_bits: int, k: int) -> Any:
     """What the queries know: candidates in row order, how many at each distance, and states.
 
-    A state is (number of candidates, threshold, how many of them are below the threshold).
+    A candidate is ``distance << 32 | row``. A state is (number of candidates, threshold, how many
+    candidates are below the threshold). All is unsigned: numba makes room for negative indices
+    otherwise, at two instructions an access.
     """
-    capacity = _capacity(n, k)
-    rows = np.empty((n_queries, capacity), np.uint32)
-    distances = np.empty((n_queries, capacity), np.uint16)
-    histograms = np.zeros((n_queries, n_bits + 1), np.int64)
-    states = np.zeros((n_queries, 3), np.int64)
+    candidates = np.empty((n_queries, _capacity(n, k)), np.uint64)
+    histograms = np.zeros((n_queries, n_bits + 1), np.uint64)
+    states = np.zeros((n_queries, 3), np.uint64)
     states[:, 1] = n_bits + 1  # every code is nearer than that
-    return rows, distances, histograms, states
+    return candidates, histograms, states
 
 
 @_compiled
 def _collect(
-    planes: Any, queries: Any, tile: int, hits: Any, marked: Any, k: int, candidates: Any
+    planes: Any, queries: Any, tile: int, hits: Any, marked: Any, k: int, known: Any
 ) -> None:
     """Keep the hits that are below their query's threshold, which falls on the way.
 
     Bit 0 of ``hits[q, 0]`` stands for row ``tile``; the bits of ``marked[q]`` say which words of
     ``hits[q]`` to look at.
     """
-    rows, distances, histograms, states = candidates
-    for q in range(len(queries)):
+    candidates, histograms, states = known
+    capacity, wanted = np.uint64(candidates.shape[1]), np.uint64(k)
+    for q in range(np.uint64(len(queries))):
         n_found, threshold, n_below = states[q, 0], states[q, 1], states[q, 2]
         words = marked[q]
         while words != 0:
             word = _lowest_bit(words)
             words &= words - _ONE
             left = hits[q, word]
+            first = np.uint64(tile) + (word << np.uint64(6))
             while left != 0:
-                row = tile + 64 * word + _lowest_bit(left)
+                row = first + _lowest_bit(left)
                 left &= left - _ONE
                 distance = _distance(queries, q, planes, row)
                 if distance >= threshold:
                     continue
-                if n_found == rows.shape[1]:
-                    n_found = _compact(rows, distances, q, k, threshold, n_below)
-                rows[q, n_found], distances[q, n_found] = row, distance
-                n_found += 1
-                histograms[q, distance] += 1
-                n_below += 1
-                while n_below >= k:
-                    threshold -= 1
+                if n_found == capacity:
+                    n_found = _compact(candidates, q, wanted, threshold, n_below)
+                candidates[q, n_found] = distance << _HALF | row
+                n_found += _ONE
+                histograms[q, distance] += _ONE
+                n_below += _ONE
+                while n_below >= wanted:
+                    threshold -= _ONE
                     n_below -= histograms[q, threshold]
         states[q, 0], states[q, 1], states[q, 2] = n_found, threshold, n_below
 
 
 @_compiled
-def _lowest_bit(word: Any) -> int:
+def _lowest_bit(word: Any) -> Any:
     """The place of the lowest set bit."""
-    return popcount(~word & (word - _ONE))
+    return np.uint64(popcount(~word & (word - _ONE)))
+
+
+@njit(inline="always")  # a call would pass every field of two arrays, for three instructions
+def _distance(queries: Any, q: Any, planes: Any, row: Any) -> Any:
+    first = np.uint64(popcount(planes[_ZERO, row] ^ queries[q, _ZERO]))
+    return first if len(planes) == 1 else first + _rest_of_distance(queries, q, planes, row)
 
 
 @_compiled
-def _compact(rows: Any, distances: Any, q: int, k: int, threshold: int, n_below: int) -> int:
+def _rest_of_distance(queries: Any, q: Any, planes: Any, row: Any) -> Any:
+    distance = _ZERO
+    for word in range(_ONE, np.uint64(len(planes))):
+        distance += np.uint64(popcount(planes[word, row] ^ queries[q, word]))
+    return distance
+
+
+@_compiled
+def _compact(candidates: Any, q: Any, k: Any, threshold: Any, n_below: Any) -> Any:
     """Move the candidates that are still among the best ``k`` to the front; how many they are."""
-    n_kept, n_at_threshold = 0, k - n_below
-    for i in range(rows.shape[1]):
-        keep = distances[q, i] < threshold
-        if distances[q, i] == threshold and n_at_threshold > 0:
-            n_at_threshold -= 1
+    n_kept, n_at_threshold = _ZERO, k - n_below
+    for i in range(np.uint64(candidates.shape[1])):
+        distance = candidates[q, i] >> _HALF
+        keep = distance < threshold
+        if distance == threshold and n_at_threshold > 0:
+            n_at_threshold -= _ONE
             keep = True
         if keep:
-            rows[q, n_kept], distances[q, n_kept] = rows[q, i], distances[q, i]
-            n_kept += 1
+            candidates[q, n_kept] = candidates[q, i]
+            n_kept += _ONE
     return n_kept
 
 
 @_compiled
-def _sort(candidates: Any, rows_out: Any, distances_out: Any) -> None:
+def _sort(known: Any, rows_out: Any, distances_out: Any) -> None:
     """Counting sort: the place of a candidate is the number of nearer ones, then row order."""
-    rows, distances, histograms, states = candidates
-    for q in range(len(rows_out)):
+    candidates, histograms, states = known
+    k = np.uint64(rows_out.shape[1])
+    for q in range(np.uint64(len(rows_out))):
         n_found, threshold = states[q, 0], states[q, 1]
-        place = 0
-        for distance in range(threshold + 1):
+        place = _ZERO
+        for distance in range(threshold + _ONE):
             count = histograms[q, distance]
             histograms[q, distance] = place
             place += count
         for i in range(n_found):
-            distance = distances[q, i]
-            if distance <= threshold:
+            distance = candidates[q, i] >> _HALF
+            if distance <= threshold and histograms[q, distance] < k:
                 place = histograms[q, distance]
-                histograms[q, distance] += 1
-                if place < rows_out.shape[1]:
-                    rows_out[q, place], distances_out[q, place] = rows[q, i], distance
+                histograms[q, distance] += _ONE
+                rows_out[q, place] = candidates[q, i] & _LOW
+                distances_out[q, place] = distance

@@ -279,7 +279,7 @@ def _emit_mark_block(context: Any, builder: Any, signature: Any, arguments: Any)
         """How many bits of one word differ, for 64 codes in vectors."""
         block = builder.gep(_row(context, builder, signature.args[0], planes, word), [first])
         for line in range(0, 64, 8):  # 8 words are a cache line
-            _prefetch(builder, builder.gep(block, [builder.add(ahead, _INT64(line))]))
+            emit_prefetch(builder, builder.gep(block, [builder.add(ahead, _INT64(line))]))
         mine = _broadcast(builder, builder.load(builder.gep(query, [word])))
         codes = [
             _load_vector(builder, builder.gep(block, [_INT64(i)]))
@@ -311,7 +311,7 @@ def _count_bits(builder: Any, vector: Any) -> Any:
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [vector])
 
 
-def _prefetch(builder: Any, address: Any) -> None:
+def emit_prefetch(builder: Any, address: Any) -> None:
     """Ask for the cache line at ``address``; harmless where there is no memory."""
     byte_pointer, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [byte_pointer, int32, int32, int32])
