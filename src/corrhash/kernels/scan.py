@@ -2,7 +2,7 @@
 
 Many queries share the work on a tile of the database: it is turned round into the table of
 :mod:`corrhash.kernels.vectors` once, and each query then marks the codes below its threshold. Few
-queries read the database as it is, with a prefetch that keeps the memory busy.
+queries read the database as it is, each by itself, with a prefetch that keeps the memory busy.
 
 Either way a query meets the rows in ascending order and keeps a candidate only if its distance is
 *strictly* below the threshold, the k-th smallest distance so far. A later row never displaces an
@@ -37,7 +37,7 @@ BATCH = 256
 ROOM = 4_000_000
 """Candidates of all queries of a batch together (32 MB), so that a large k takes fewer queries."""
 
-FEW = 8
+FEW = 10
 """Fewer queries than this do not pay for the table."""
 
 AHEAD = 512
@@ -66,7 +66,7 @@ def nearest(
     Parameters
     ----------
     query_planes : (n_words, n_queries), as :meth:`corrhash.codes.Codes.planes` gives them.
-    database_planes : (n_words, n).
+    database_planes : (n_words, n), at most 2**32 codes.
     n_bits : length of a code; bits beyond it are zero.
     k : from 1 to n.
     threads : over how many threads to spread the queries; None means all cores of this process.
@@ -104,6 +104,7 @@ def _frozen(array: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def _scan_many(
     queries: Any, planes: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
 ) -> None:
+    """Batch by batch, so that what the queries know stays small."""
     n = planes.shape[1]
     batch = max(FEW, min(BATCH, ROOM // _capacity(n, k)))
     for start in range(0, len(queries), batch):
@@ -117,6 +118,7 @@ def _scan_many(
 def _scan_batch(
     queries: Any, planes: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
 ) -> None:
+    """Tile by tile: make its table, let every query mark the near codes, collect them."""
     n_queries, n = len(queries), planes.shape[1]
     n_chunks = (n_bits + _CHUNK_BITS - 1) // _CHUNK_BITS
     n_triples = n_chunks * TRIPLES_PER_CHUNK
@@ -153,8 +155,9 @@ def _table_offsets(queries: Any, n_triples: int) -> Any:
             pattern = 0
             for i in range(3):
                 bit = 3 * triple + i
-                if bit < 64 * queries.shape[1]:
-                    pattern |= np.int64((queries[q, bit // 64] >> np.uint64(bit % 64)) & _ONE) << i
+                word, place = bit // 64, np.uint64(bit % 64)
+                if word < queries.shape[1] and (queries[q, word] >> place) & _ONE != 0:
+                    pattern |= 1 << i
             parity = popcount(np.uint64(pattern)) & 1
             offsets[q, triple, 0] = (triple * ROWS_PER_TRIPLE + 8 + parity) * TILE_WORDS
             offsets[q, triple, 1] = (triple * ROWS_PER_TRIPLE + pattern) * TILE_WORDS
@@ -206,6 +209,7 @@ def _unmark_from(n_codes: int, hits: Any, marked: Any) -> None:
 def _scan_few(
     queries: Any, planes: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
 ) -> None:
+    """Each query goes through the whole database by itself."""
     for q in range(len(queries)):
         one = slice(q, q + 1)
         _scan_one(queries[one], planes, n_bits, k, rows_out[one], distances_out[one])
@@ -276,7 +280,7 @@ def _collect(
                 if distance >= threshold:
                     continue
                 if n_found == capacity:
-                    n_found = _compact(candidates, q, wanted, threshold, n_below)
+                    n_found = _compact(candidates, q, n_found, wanted, threshold, n_below)
                 candidates[q, n_found] = distance << _HALF | row
                 n_found += _ONE
                 histograms[q, distance] += _ONE
@@ -295,31 +299,26 @@ def _lowest_bit(word: Any) -> Any:
 
 @njit(inline="always")  # a call would pass every field of two arrays, for three instructions
 def _distance(queries: Any, q: Any, planes: Any, row: Any) -> Any:
-    first = np.uint64(popcount(planes[_ZERO, row] ^ queries[q, _ZERO]))
-    return first if len(planes) == 1 else first + _rest_of_distance(queries, q, planes, row)
-
-
-@_compiled
-def _rest_of_distance(queries: Any, q: Any, planes: Any, row: Any) -> Any:
     distance = _ZERO
-    for word in range(_ONE, np.uint64(len(planes))):
+    for word in range(np.uint64(len(planes))):
         distance += np.uint64(popcount(planes[word, row] ^ queries[q, word]))
     return distance
 
 
 @_compiled
-def _compact(candidates: Any, q: Any, k: Any, threshold: Any, n_below: Any) -> Any:
-    """Move the candidates that are still among the best ``k`` to the front; how many they are."""
+def _compact(candidates: Any, q: Any, n_found: Any, k: Any, threshold: Any, n_below: Any) -> Any:
+    """Move the candidates that are still among the best ``k`` to the front; how many they are.
+
+    Without branches on the distance, which no processor could foresee.
+    """
     n_kept, n_at_threshold = _ZERO, k - n_below
-    for i in range(np.uint64(candidates.shape[1])):
-        distance = candidates[q, i] >> _HALF
-        keep = distance < threshold
-        if distance == threshold and n_at_threshold > 0:
-            n_at_threshold -= _ONE
-            keep = True
-        if keep:
-            candidates[q, n_kept] = candidates[q, i]
-            n_kept += _ONE
+    for i in range(n_found):
+        candidate = candidates[q, i]
+        distance = candidate >> _HALF
+        at_threshold = np.uint64(distance == threshold) & np.uint64(n_at_threshold != 0)
+        n_at_threshold -= at_threshold
+        candidates[q, n_kept] = candidate
+        n_kept += np.uint64(distance < threshold) | at_threshold
     return n_kept
 
 
@@ -329,16 +328,15 @@ def _sort(known: Any, rows_out: Any, distances_out: Any) -> None:
     candidates, histograms, states = known
     k = np.uint64(rows_out.shape[1])
     for q in range(np.uint64(len(rows_out))):
-        n_found, threshold = states[q, 0], states[q, 1]
+        n_found, threshold, n_below = states[q, 0], states[q, 1], states[q, 2]
         place = _ZERO
         for distance in range(threshold + _ONE):
             count = histograms[q, distance]
             histograms[q, distance] = place
             place += count
-        for i in range(n_found):
+        for i in range(_compact(candidates, q, n_found, k, threshold, n_below)):
             distance = candidates[q, i] >> _HALF
-            if distance <= threshold and histograms[q, distance] < k:
-                place = histograms[q, distance]
-                histograms[q, distance] += _ONE
-                rows_out[q, place] = candidates[q, i] & _LOW
-                distances_out[q, place] = distance
+            place = histograms[q, distance]
+            histograms[q, distance] += _ONE
+            rows_out[q, place] = candidates[q, i] & _LOW
+            distances_out[q, place] = distance
