@@ -1,24 +1,23 @@
 """Full evaluation against the usual research code, on codes and labels of the size of NUS-WIDE.
 
-Run as ``python -m benchmarks.bench_evaluate``, with ``--quick`` for a smaller database. CPU time on
-one thread, both sides by turns in one run, the best of several rounds; only ratios mean anything.
+CPU time on one thread, both sides by turns in one run, the best of several rounds; the usual code
+runs on a sample of the queries and its time is scaled to all of them.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: one thread for both sides
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.measure import Row, best_times
 from corrhash.codes import Codes
 from corrhash.kernels.histograms import distance_gain_histograms
 from corrhash.metrics.evaluate import evaluate
@@ -97,38 +96,29 @@ class ResearchCode:
         return float(np.mean(np.linspace(1, n_relevant, n_relevant) / ranks))
 
 
-def seconds(work: Callable[[], object], clock: Callable[[], float]) -> float:
-    start = clock()
-    work()
-    return clock() - start
-
-
-def bench(n_database: int, n_queries: int, n_bits: int) -> None:
-    """One row of the table."""
+def against_research_code(n_database: int, n_queries: int, n_bits: int) -> list[Row]:
+    """How many times faster full evaluation is than the MAP of the usual code."""
     task = Task.draw(n_database, n_queries, n_bits)
     check_map(task)
-    floats, doubles = ResearchCode(task, np.float32), ResearchCode(task, np.float64)
     contenders = {
         "ours": task.evaluate,
         "kernel": task.kernel(),
-        "float32": floats.mean_average_precision,
-        "float64": doubles.mean_average_precision,
+        "float32": ResearchCode(task, np.float32).mean_average_precision,
+        "float64": ResearchCode(task, np.float64).mean_average_precision,
     }
-    best = dict.fromkeys(contenders, np.inf)
-    for _ in range(ROUNDS):
-        for name, work in contenders.items():
-            best[name] = min(best[name], seconds(work, time.process_time))
+    best = best_times(contenders, ROUNDS, time.process_time)
     scale = n_queries / SAMPLE
-    ratio = scale * best["float32"] / best["ours"]
-    verdict = ""
-    if n_bits == TARGET_BITS and n_database == N_DATABASE:  # the target is for the full size
-        verdict = f"{TARGET}x {'reached' if ratio >= TARGET else 'missed'}"
-    print(
-        f"{n_bits:>5} {best['ours']:>8.3f} s {scale * best['float32']:>8.2f} s {ratio:>6.1f}x "
-        f"{scale * best['float32'] / best['kernel']:>7.1f}x "
-        f"{scale * best['float64'] / best['ours']:>7.1f}x "
-        f"{two_threads(task):>9.2f}x {extra_memory(task):>6.1f} MB  {verdict}"
-    )
+    singles, doubles = scale * best["float32"], scale * best["float64"]
+    what = f"{n_queries:,} x {n_database:,} x {n_bits} bits, {N_LABELS} labels"
+    # The target is for the full size.
+    target = TARGET if n_bits == TARGET_BITS and n_database == N_DATABASE else None
+    memory = f"{extra_memory(task):.1f} MB beyond codes and labels"
+    return [
+        Row(what, singles / best["ours"], "x NumPy code in float32", target, memory),
+        Row(what, doubles / best["ours"], "x NumPy code in float64"),
+        Row(what, singles / best["kernel"], "x NumPy float32, kernel alone"),
+        two_threads(task, what),
+    ]
 
 
 def check_map(task: Task) -> None:
@@ -140,14 +130,15 @@ def check_map(task: Task) -> None:
         raise SystemExit(f"MAP differs: {ours} here, {theirs} by the research code.")
 
 
-def two_threads(task: Task) -> float:
+def two_threads(task: Task, what: str) -> Row:
     """How much faster two threads are, by the clock on the wall."""
-    rounds = [
-        [seconds(lambda n=n: task.evaluate(n), time.perf_counter) for n in (1, 2)]
-        for _ in range(ROUNDS)
-    ]
-    one, two = np.min(rounds, axis=0)
-    return one / two
+    best = best_times(
+        {"one": lambda: task.evaluate(1), "two": lambda: task.evaluate(2)},
+        ROUNDS,
+        time.perf_counter,
+    )
+    load = f"wall clock, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    return Row(f"{what}, two threads", best["one"] / best["two"], "x one thread", None, load)
 
 
 def extra_memory(task: Task) -> float:
@@ -162,24 +153,7 @@ def extra_memory(task: Task) -> float:
     return peak / 1e6
 
 
-def cpu_features() -> str:
-    """What decides the speed of counting bits."""
-    known = set(Path("/proc/cpuinfo").read_text().split())
-    return " ".join(f for f in ("avx2", "avx512f", "avx512_vpopcntdq") if f in known)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the database")
-    quick = parser.parse_args().quick
-    n_database, n_queries = (N_DATABASE // 10, N_QUERIES // 4) if quick else (N_DATABASE, N_QUERIES)
-    print(f"{n_queries:,} queries, {n_database:,} items, {N_LABELS} labels; {cpu_features()}")
-    print("research code with float32, the ratio to it of evaluate() (MAP, PR, P@R, radius) and of")
-    print("its kernel alone; the ratio to research code with float64; two threads; extra memory")
-    print(" bits       ours    float32   ratio   kernel  float64  2 threads   memory")
-    for n_bits in (32, 64, 128):
-        bench(n_database, n_queries, n_bits)
-
-
-if __name__ == "__main__":
-    main()
+def rows(quick: bool = False) -> list[Row]:
+    """All measurements, on a tenth of the database and a quarter of the queries if ``quick``."""
+    sizes = (N_DATABASE // 10, N_QUERIES // 4) if quick else (N_DATABASE, N_QUERIES)
+    return [row for n_bits in (32, 64, 128) for row in against_research_code(*sizes, n_bits)]

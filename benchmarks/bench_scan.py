@@ -6,57 +6,19 @@ thread, except for the row on two threads. Times are not printed, because the ma
 
 from __future__ import annotations
 
-import argparse
+import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import replace
+from typing import Any
 
 import faiss
 import numpy as np
-from numba import njit
-from rich.console import Console
-from rich.table import Table
+from numba import njit, types
+from numba.extending import intrinsic
 
+from benchmarks.measure import Row, best_times, cpu_features
 from corrhash.kernels import scan
-from corrhash.kernels.vectors import prefetch
-
-FEATURES = ("avx2", "avx512f", "avx512_vpopcntdq")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table: ``ratio`` is what the scan reaches, ``target`` what it should."""
-
-    what: str
-    ratio: float
-    unit: str
-    target: float | None = None
-    note: str = ""
-
-    @property
-    def verdict(self) -> str:
-        if self.target is None:
-            return ""
-        return "reached" if self.ratio >= self.target else "missed"
-
-
-def cpu_features() -> dict[str, bool]:
-    flags = set(Path("/proc/cpuinfo").read_text().split())
-    return {feature: feature in flags for feature in FEATURES}
-
-
-def best_times(
-    contenders: dict[str, Callable[[], object]], rounds: int, clock: Callable[[], float]
-) -> dict[str, float]:
-    """The shortest time of each contender; they take turns, so that all see the same machine."""
-    best = dict.fromkeys(contenders, float("inf"))
-    for _ in range(rounds):
-        for name, run in contenders.items():
-            start = clock()
-            run()
-            best[name] = min(best[name], clock() - start)
-    return best
+from corrhash.kernels.vectors import emit_prefetch
 
 
 def random_codes(n: int, n_bits: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -122,32 +84,47 @@ def against_faiss(
     return Row(what, ratio, "x faiss", target, note)
 
 
-def two_threads(n: int, n_queries: int, rounds: int = 9) -> Row:
-    """How many times faster two threads are than one, by the clock on the wall."""
+def two_threads(n: int, n_queries: int, rounds: int = 30) -> Row:
+    """How many times faster two threads are than one, by the clock on the wall.
+
+    On a busy machine two threads share one core's worth of time: the note gives the load, and the
+    CPU time of both threads together, which tells what two free cores would give.
+    """
     _, planes = random_codes(n, 64, seed=2)
     _, query_planes = random_codes(n_queries, 64, seed=3)
-    best = best_times(
-        {
-            "one": lambda: scan.nearest(query_planes, planes, 64, 100, threads=1),
-            "two": lambda: scan.nearest(query_planes, planes, 64, 100, threads=2),
-        },
-        rounds,
-        time.perf_counter,
-    )
+    contenders = {
+        "one": lambda: scan.nearest(query_planes, planes, 64, 100, threads=1),
+        "two": lambda: scan.nearest(query_planes, planes, 64, 100, threads=2),
+    }
+    wall = best_times(contenders, rounds, time.perf_counter)
+    cpu = best_times(contenders, rounds, time.process_time)
     what = f"{n:,} x 64 bits, {n_queries:,} queries, k = 100, two threads"
-    return Row(what, best["one"] / best["two"], "x one thread", 1.8, "wall clock")
+    note = f"wall clock at load {os.getloadavg()[0]:.1f}; CPU {cpu['two'] / cpu['one']:.2f}x"
+    return Row(what, wall["one"] / wall["two"], "x one thread", 1.8, note)
+
+
+@intrinsic
+def prefetch(typing_context: Any, plane: Any, index: Any) -> Any:
+    """Ask for the cache line of ``plane[index]``."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(plane)(context, builder, arguments[0]).data
+        emit_prefetch(builder, builder.gep(data, [arguments[1]]))
+        return context.get_dummy_value()
+
+    return types.none(plane, types.int64), emit
 
 
 @njit(nogil=True, boundscheck=False)
-def read(planes: np.ndarray) -> int:
+def read(plane: np.ndarray) -> int:
     """Add up all words, with the prefetch of the scan: as fast as the memory gives them."""
     total = np.uint64(0)
     step = np.uint64(64)
-    for start in range(np.uint64(0), np.uint64(planes.shape[1]) // step * step, step):
+    for start in range(np.uint64(0), np.uint64(len(plane)) // step * step, step):
         for line in range(0, 64, 8):
-            prefetch(planes, 0, start + scan.AHEAD + line)
+            prefetch(plane, start + scan.AHEAD + line)
         for i in range(step):
-            total += planes[0, start + i]
+            total += plane[start + i]
     return total
 
 
@@ -169,7 +146,7 @@ def one_query(n: int, n_databases: int = 3, rounds: int = 12) -> list[Row]:
 
     contenders = {
         "ours": lambda: scan.nearest(query_planes, planes(), 64, 100, threads=1),
-        "read": lambda: read(planes()),
+        "read": lambda: read(planes()[0]),
         "heap": lambda: flat(heap=True),
         "counts": lambda: flat(heap=False),
     }
@@ -183,11 +160,11 @@ def one_query(n: int, n_databases: int = 3, rounds: int = 12) -> list[Row]:
 
 
 def rows(quick: bool = False) -> list[Row]:
-    """All measurements, a tenth of the size if ``quick``."""
+    """All measurements; a tenth of the size if ``quick``, for which the targets are not meant."""
     faiss.omp_set_num_threads(1)
     part = 10 if quick else 1
     batched = 10.0 if cpu_features()["avx512_vpopcntdq"] else 3.0
-    return [
+    measured = [
         against_faiss(1_000_000 // part, 64, 100, 100, target=batched),
         against_faiss(200_000 // part, 64, 2000, 10),
         against_faiss(200_000 // part, 64, 2000, 100),
@@ -196,18 +173,4 @@ def rows(quick: bool = False) -> list[Row]:
         two_threads(1_000_000 // part, 400),
         *one_query(10_000_000 // part),
     ]
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the sizes")
-    features = ", ".join(f"{name} {'yes' if has else 'no'}" for name, has in cpu_features().items())
-    table = Table("codes", "ratio", "against", "target", "", "note", title=f"CPU: {features}")
-    for row in rows(parser.parse_args().quick):
-        target = "" if row.target is None else f"{row.target:g}"
-        table.add_row(row.what, f"{row.ratio:.2f}", row.unit, target, row.verdict, row.note)
-    Console(width=120).print(table)
-
-
-if __name__ == "__main__":
-    main()
+    return [replace(row, target=None) for row in measured] if quick else measured

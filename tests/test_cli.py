@@ -67,7 +67,7 @@ def test_help_comes_without_loading_heavy_libraries():
 
 
 def test_a_demo_prints_a_table_and_draws_the_curves(tmp_path):
-    result = run("demo", "--pictures", 240, "--out", tmp_path / "demo")
+    result = run("demo", "--pictures", 600, "--out", tmp_path / "demo")
     assert "random" in result.output
     with Image.open(tmp_path / "demo" / "curves.png") as picture:
         assert picture.size[0] > 1000

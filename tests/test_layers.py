@@ -11,14 +11,14 @@ PACKAGE = Path(corrhash.__file__).parent
 
 # Lowest first. A module imports from the lines above its own, and from its own package.
 LAYERS = [
-    ["errors", "docpage"],
+    ["errors", "docpage", "progress"],
     ["atomic_write", "lazy_table"],
     ["codes", "kernels"],
     ["ranking", "relevance"],
     ["datasets"],
     ["metrics", "index", "losses", "networks"],
     ["methods"],
-    ["experiments"],
+    ["experiments", "sheet"],
     ["cli"],
 ]
 
@@ -31,7 +31,7 @@ HOMES = {
     "rich": ["cli"],
     "numba": ["kernels"],
     "llvmlite": ["kernels"],
-    "PIL": ["datasets", "networks.pixels"],
+    "PIL": ["datasets", "networks.pixels", "sheet"],
 }
 
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.name not in ("__main__.py",))

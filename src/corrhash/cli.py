@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from corrhash import __version__
 from corrhash.errors import InputError
+from corrhash.progress import Step, listening
 
 if TYPE_CHECKING:  # heavy parts are imported by the verbs that need them: help comes at once
     from corrhash.datasets.base import RetrievalSplit
@@ -47,7 +51,7 @@ MethodOption = Annotated[
 @app.command()
 def demo(
     folder: Annotated[Path, typer.Option("--out", help="Where the picture goes.")] = Path("demo"),
-    pictures: Annotated[int, typer.Option(help="How many scenes to draw.", min=200)] = 6000,
+    pictures: Annotated[int, typer.Option(help="How many scenes to draw.", min=600)] = 6000,
     seed: SeedOption = 0,
 ) -> None:
     """Draw pictures, learn codes, search both ways: the whole thing in a minute.
@@ -60,7 +64,7 @@ def demo(
     from corrhash.experiments.plots import plot_curves
     from corrhash.methods import METHODS
 
-    with out.status(f"Drawing {pictures:,} scenes and describing them"):
+    with _progress():
         split = load_dataset("scenes", seed=seed, image_features="simple", n=pictures)
     _say_split(split)
     table = _score_table("MAP over the whole ranking", "method", "bits")
@@ -108,7 +112,7 @@ def train(
     from corrhash.experiments.trained_model import TrainedModel
 
     hasher = _new_hasher(_method_class(method), bits, _parse_params(params or []))
-    with out.status(f"Loading {dataset}"):
+    with _progress():
         split = load_dataset(
             dataset, seed=seed, image_features=image_features or hasher.image_features
         )
@@ -143,7 +147,7 @@ def evaluate(
     """
     from corrhash.experiments.directions import encode_pairs, score_directions
 
-    with err.status("Encoding"):
+    with _progress():
         trained = _load_model(model, method)
         split = trained.load_split(dataset)
         query, database = (encode_pairs(trained.hasher, p) for p in (split.query, split.database))
@@ -176,7 +180,7 @@ def encode(
 
     if part not in PARTS:
         raise InputError(f"There is no part {part!r}. Choose one of: {', '.join(PARTS)}.")
-    with out.status("Encoding"):
+    with _progress():
         trained = _load_model(model, method)
         pairs = getattr(trained.load_split(dataset), part)
         codes = encode_pairs(trained.hasher, pairs)
@@ -279,6 +283,22 @@ def _parse_params(texts: list[str]) -> dict[str, Any]:
 
 def _first_line(thing: Any) -> str:
     return (thing.__doc__ or "").strip().splitlines()[0]
+
+
+@contextmanager
+def _progress() -> Iterator[None]:
+    """A bar for each task that reports how far it is; gone when all are done."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=err, transient=True) as bars:
+        tasks: dict[str, Any] = {}
+
+        def show(step: Step) -> None:
+            if step.task not in tasks:
+                tasks[step.task] = bars.add_task(step.task)
+            bars.update(tasks[step.task], completed=step.done, total=step.total)
+
+        with listening(show):
+            yield
 
 
 def _say_split(split: RetrievalSplit) -> None:

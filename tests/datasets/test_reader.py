@@ -46,8 +46,10 @@ def test_arrays_pass_through_a_reader_unchanged():
 
 
 def split_of(query, rest):
-    make = lambda texts: PairedDataset(np.zeros((len(texts), 8, 8, 3), np.uint8), texts)  # noqa: E731
-    return RetrievalSplit(make(rest), make(rest), make(query), make(rest), np.ones(len(rest), bool))
+    texts = query + rest
+    pairs = PairedDataset(np.zeros((len(texts), 8, 8, 3), np.uint8), texts)
+    asked, others = np.split(np.arange(len(texts)), [len(query)])
+    return RetrievalSplit(pairs, others, others, asked, others)
 
 
 def test_words_of_queries_do_not_enter_the_vocabulary():

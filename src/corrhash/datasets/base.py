@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -125,31 +126,56 @@ class PairedDataset:
 
 @dataclass(frozen=True, eq=False)
 class RetrievalSplit:
-    """The four parts of a retrieval experiment, and the reader that made their arrays.
+    """All pairs of a dataset, and who of them plays which part in a retrieval experiment.
 
-    ``database`` is everything that is not a query: it holds the training and validation items too.
-    ``train_in_database`` marks those of its rows that were trained on.
+    Parameters
+    ----------
+    pairs : every item once.
+    train_rows, validation_rows, query_rows : three disjoint sets of its rows.
+    database_rows : everything that is not a query, training and validation items included.
+    reader : what turned raw pictures and strings into the arrays of ``pairs``.
+    name : of the dataset.
     """
 
-    train: PairedDataset
-    validation: PairedDataset
-    query: PairedDataset
-    database: PairedDataset
-    train_in_database: np.ndarray
+    pairs: PairedDataset
+    train_rows: np.ndarray
+    validation_rows: np.ndarray
+    query_rows: np.ndarray
+    database_rows: np.ndarray
     reader: Reader | None = None
     name: str = ""
 
+    @cached_property
+    def train(self) -> PairedDataset:
+        """What a method learns from."""
+        return self.pairs.take(self.train_rows)
+
+    @cached_property
+    def validation(self) -> PairedDataset:
+        """What choices are made on."""
+        return self.pairs.take(self.validation_rows)
+
+    @cached_property
+    def query(self) -> PairedDataset:
+        """What is asked, once, at the end."""
+        return self.pairs.take(self.query_rows)
+
+    @cached_property
+    def database(self) -> PairedDataset:
+        """What is searched."""
+        return self.pairs.take(self.database_rows)
+
+    @property
+    def train_in_database(self) -> np.ndarray:
+        """(n_database,) which items of the database were trained on."""
+        return np.isin(self.database_rows, self.train_rows)
+
     def without_trained(self) -> RetrievalSplit:
         """The same split with training items taken out of the database: who memorises loses."""
-        unseen = ~self.train_in_database
-        return replace(
-            self,
-            database=self.database.take(unseen),
-            train_in_database=np.zeros(unseen.sum(), bool),
-        )
+        return replace(self, database_rows=self.database_rows[~self.train_in_database])
 
     def __repr__(self) -> str:
-        parts = ", ".join(f"{part} {len(getattr(self, part)):,}" for part in PARTS)
+        parts = ", ".join(f"{part} {len(getattr(self, f'{part}_rows')):,}" for part in PARTS)
         return f"RetrievalSplit({self.name or 'unnamed'}: {parts})"
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from corrhash.atomic_write import atomic_write
-from corrhash.datasets.base import PARTS, PairedDataset, RetrievalSplit
+from corrhash.datasets.base import PairedDataset, RetrievalSplit
 from corrhash.datasets.simple_features import simple_features
 from corrhash.errors import InputError
 
@@ -107,9 +107,8 @@ class Reader:
         return replace(pairs, images=images, texts=texts)
 
     def read_split(self, split: RetrievalSplit) -> RetrievalSplit:
-        """The split with all four parts read."""
-        parts: dict[str, Any] = {part: self.read(getattr(split, part)) for part in PARTS}
-        return replace(split, reader=self, **parts)
+        """The split with all its pairs read."""
+        return replace(split, pairs=self.read(split.pairs), reader=self)
 
     def save(self, folder: str | Path) -> None:
         """Write the reader into a model's folder."""

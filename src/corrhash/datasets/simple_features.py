@@ -7,12 +7,16 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from corrhash.progress import report
+
 SIDE = 64
 """Pictures are looked at in this size."""
 
 _COLOUR_CELLS = 8
 _EDGE_CELLS = 8
 _DIRECTIONS = 8
+N_FEATURES = 3 * _COLOUR_CELLS**2 + _DIRECTIONS * _EDGE_CELLS**2
+REPORT_EVERY = 50
 
 
 def simple_features(images: Any) -> np.ndarray:
@@ -23,7 +27,12 @@ def simple_features(images: Any) -> np.ndarray:
     >>> simple_features(np.zeros((2, 96, 96, 3), np.uint8)).shape
     (2, 704)
     """
-    return np.stack([_describe(picture) for picture in images])
+    features = np.empty((len(images), N_FEATURES), dtype=np.float32)
+    for row, picture in enumerate(images):
+        features[row] = _describe(picture)
+        if row % REPORT_EVERY == 0 or row + 1 == len(images):
+            report("Describing pictures", row + 1, len(images))
+    return features
 
 
 def _describe(picture: Any) -> np.ndarray:

@@ -47,12 +47,4 @@ def draw_split(
     query, validation, train = np.split(order[:wanted], np.cumsum([n_query, n_validation]))
     in_database = np.ones(len(pairs), dtype=bool)
     in_database[query] = False
-    database = np.flatnonzero(in_database)
-    return RetrievalSplit(
-        train=pairs.take(train),
-        validation=pairs.take(validation),
-        query=pairs.take(query),
-        database=pairs.take(database),
-        train_in_database=np.isin(database, train),
-        name=name,
-    )
+    return RetrievalSplit(pairs, train, validation, query, np.flatnonzero(in_database), name=name)

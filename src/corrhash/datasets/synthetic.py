@@ -63,6 +63,7 @@ def make_pairs(
         images=_image_features(world, items, latent, nuisance),
         texts=_tags(world, items, latent, tag_noise),
         labels=labels,
+        keys=[f"pair {i}" for i in range(n)],
         label_names=[f"concept {i}" for i in range(n_concepts)],
     )
 

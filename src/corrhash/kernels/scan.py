@@ -2,7 +2,7 @@
 
 Many queries share the work on a tile of the database: it is turned round into the table of
 :mod:`corrhash.kernels.vectors` once, and each query then marks the codes below its threshold. Few
-queries read the database as it is, with a prefetch that keeps the memory busy.
+queries read the database as it is, each by itself, with a prefetch that keeps the memory busy.
 
 Either way a query meets the rows in ascending order and keeps a candidate only if its distance is
 *strictly* below the threshold, the k-th smallest distance so far. A later row never displaces an
@@ -35,9 +35,9 @@ BATCH = 256
 """Queries that share one table of a tile, at most: making it costs as much as 15 of them."""
 
 ROOM = 4_000_000
-"""Candidates of all queries of a batch together (24 MB), so that a large k takes fewer queries."""
+"""Candidates of all queries of a batch together (32 MB), so that a large k takes fewer queries."""
 
-FEW = 8
+FEW = 10
 """Fewer queries than this do not pay for the table."""
 
 AHEAD = 512
@@ -46,7 +46,8 @@ AHEAD = 512
 _TILE = 64 * TILE_WORDS
 _VECTORS = TILE_WORDS // WORDS_PER_VECTOR
 _CHUNK_BITS = 3 * TRIPLES_PER_CHUNK
-_ONE = np.uint64(1)
+_ZERO, _ONE, _HALF = np.uint64(0), np.uint64(1), np.uint64(32)
+_LOW = np.uint64(2**32 - 1)
 # The low half of each 64, 32, 16, 8, 4 and 2 bits.
 _LOW_HALVES = (2**64 - 1) // (2 ** np.array([32, 16, 8, 4, 2, 1], dtype=np.uint64) + _ONE)
 
@@ -65,7 +66,7 @@ def nearest(
     Parameters
     ----------
     query_planes : (n_words, n_queries), as :meth:`corrhash.codes.Codes.planes` gives them.
-    database_planes : (n_words, n).
+    database_planes : (n_words, n), at most 2**32 codes.
     n_bits : length of a code; bits beyond it are zero.
     k : from 1 to n.
     threads : over how many threads to spread the queries; None means all cores of this process.
@@ -103,6 +104,7 @@ def _frozen(array: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def _scan_many(
     queries: Any, planes: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
 ) -> None:
+    """Batch by batch, so that what the queries know stays small."""
     n = planes.shape[1]
     batch = max(FEW, min(BATCH, ROOM // _capacity(n, k)))
     for start in range(0, len(queries), batch):
@@ -116,6 +118,7 @@ def _scan_many(
 def _scan_batch(
     queries: Any, planes: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
 ) -> None:
+    """Tile by tile: make its table, let every query mark the near codes, collect them."""
     n_queries, n = len(queries), planes.shape[1]
     n_chunks = (n_bits + _CHUNK_BITS - 1) // _CHUNK_BITS
     n_triples = n_chunks * TRIPLES_PER_CHUNK
@@ -124,8 +127,8 @@ def _scan_batch(
     table = np.empty((n_triples * ROWS_PER_TRIPLE, TILE_WORDS), np.uint64)
     hits = np.empty((n_queries, TILE_WORDS), np.uint64)
     marked = np.empty(n_queries, np.uint64)
-    candidates = _candidates(n_queries, n, n_bits, k)
-    thresholds = candidates[3][:, 1]
+    known = _candidates(n_queries, n, n_bits, k)
+    states = known[2]
     for tile in range(0, n, _TILE):
         n_codes = min(_TILE, n - tile)
         _turn(planes, tile, n_codes, digits)
@@ -135,12 +138,12 @@ def _scan_batch(
         while first * WORDS_PER_VECTOR * 64 < n_codes:
             last = min(first + piece, _VECTORS)
             for q in range(n_queries):
-                marked[q] = mark_near(table, offsets, q, n_chunks, first, last, thresholds[q], hits)
+                marked[q] = mark_near(table, offsets, q, n_chunks, first, last, states[q, 1], hits)
             if 64 * last * WORDS_PER_VECTOR > n_codes:
                 _unmark_from(n_codes, hits, marked)
-            _collect(planes, queries, tile, hits, marked, k, candidates)
+            _collect(planes, queries, tile, hits, marked, k, known)
             first, piece = last, 2 * piece
-    _sort(candidates, rows_out, distances_out)
+    _sort(known, rows_out, distances_out)
 
 
 @_compiled
@@ -152,8 +155,9 @@ def _table_offsets(queries: Any, n_triples: int) -> Any:
             pattern = 0
             for i in range(3):
                 bit = 3 * triple + i
-                if bit < 64 * queries.shape[1]:
-                    pattern |= np.int64((queries[q, bit // 64] >> np.uint64(bit % 64)) & _ONE) << i
+                word, place = bit // 64, np.uint64(bit % 64)
+                if word < queries.shape[1] and (queries[q, word] >> place) & _ONE != 0:
+                    pattern |= 1 << i
             parity = popcount(np.uint64(pattern)) & 1
             offsets[q, triple, 0] = (triple * ROWS_PER_TRIPLE + 8 + parity) * TILE_WORDS
             offsets[q, triple, 1] = (triple * ROWS_PER_TRIPLE + pattern) * TILE_WORDS
@@ -198,13 +202,14 @@ def _unmark_from(n_codes: int, hits: Any, marked: Any) -> None:
     word, rest = n_codes // 64, np.uint64(n_codes % 64)
     for q in range(len(hits)):
         hits[q, word] &= (_ONE << rest) - _ONE
-        marked[q] &= (_ONE << np.uint64(word + 1)) - _ONE
+        marked[q] &= (np.uint64(2) << np.uint64(word)) - _ONE
 
 
 @_compiled
 def _scan_few(
     queries: Any, planes: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
 ) -> None:
+    """Each query goes through the whole database by itself."""
     for q in range(len(queries)):
         one = slice(q, q + 1)
         _scan_one(queries[one], planes, n_bits, k, rows_out[one], distances_out[one])
@@ -215,8 +220,8 @@ def _scan_one(
     query: Any, planes: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
 ) -> None:
     n = planes.shape[1]
-    candidates = _candidates(1, n, n_bits, k)
-    states = candidates[3]
+    known = _candidates(1, n, n_bits, k)
+    states = known[2]
     hits, marked = np.empty((1, 1), np.uint64), np.ones(1, np.uint64)
     for first in range(0, n, 64):
         if first + 64 <= n:
@@ -224,16 +229,8 @@ def _scan_one(
         else:
             hits[0, 0] = (_ONE << np.uint64(n - first)) - _ONE  # the last few: look at each
         if hits[0, 0] != 0:
-            _collect(planes, query, first, hits, marked, k, candidates)
-    _sort(candidates, rows_out, distances_out)
-
-
-@njit(inline="always")  # else a call passes every field of two arrays, for one instruction
-def _distance(queries: Any, q: int, planes: Any, row: int) -> int:
-    distance = 0
-    for word in range(len(planes)):
-        distance += popcount(planes[word, row] ^ queries[q, word])
-    return distance
+            _collect(planes, query, first, hits, marked, k, known)
+    _sort(known, rows_out, distances_out)
 
 
 @_compiled
@@ -246,88 +243,100 @@ def _capacity(n: int, k: int) -> int:
 def _candidates(n_queries: int, n: int, n_bits: int, k: int) -> Any:
     """What the queries know: candidates in row order, how many at each distance, and states.
 
-    A state is (number of candidates, threshold, how many of them are below the threshold).
+    A candidate is ``distance << 32 | row``. A state is (number of candidates, threshold, how many
+    candidates are below the threshold). All is unsigned: numba makes room for negative indices
+    otherwise, at two instructions an access.
     """
-    capacity = _capacity(n, k)
-    rows = np.empty((n_queries, capacity), np.uint32)
-    distances = np.empty((n_queries, capacity), np.uint16)
-    histograms = np.zeros((n_queries, n_bits + 1), np.int64)
-    states = np.zeros((n_queries, 3), np.int64)
+    candidates = np.empty((n_queries, _capacity(n, k)), np.uint64)
+    histograms = np.zeros((n_queries, n_bits + 1), np.uint64)
+    states = np.zeros((n_queries, 3), np.uint64)
     states[:, 1] = n_bits + 1  # every code is nearer than that
-    return rows, distances, histograms, states
+    return candidates, histograms, states
 
 
 @_compiled
 def _collect(
-    planes: Any, queries: Any, tile: int, hits: Any, marked: Any, k: int, candidates: Any
+    planes: Any, queries: Any, tile: int, hits: Any, marked: Any, k: int, known: Any
 ) -> None:
     """Keep the hits that are below their query's threshold, which falls on the way.
 
     Bit 0 of ``hits[q, 0]`` stands for row ``tile``; the bits of ``marked[q]`` say which words of
     ``hits[q]`` to look at.
     """
-    rows, distances, histograms, states = candidates
-    for q in range(len(queries)):
+    candidates, histograms, states = known
+    capacity, wanted = np.uint64(candidates.shape[1]), np.uint64(k)
+    for q in range(np.uint64(len(queries))):
         n_found, threshold, n_below = states[q, 0], states[q, 1], states[q, 2]
         words = marked[q]
         while words != 0:
             word = _lowest_bit(words)
             words &= words - _ONE
             left = hits[q, word]
+            first = np.uint64(tile) + (word << np.uint64(6))
             while left != 0:
-                row = tile + 64 * word + _lowest_bit(left)
+                row = first + _lowest_bit(left)
                 left &= left - _ONE
                 distance = _distance(queries, q, planes, row)
                 if distance >= threshold:
                     continue
-                if n_found == rows.shape[1]:
-                    n_found = _compact(rows, distances, q, k, threshold, n_below)
-                rows[q, n_found], distances[q, n_found] = row, distance
-                n_found += 1
-                histograms[q, distance] += 1
-                n_below += 1
-                while n_below >= k:
-                    threshold -= 1
+                if n_found == capacity:
+                    n_found = _compact(candidates, q, n_found, wanted, threshold, n_below)
+                candidates[q, n_found] = distance << _HALF | row
+                n_found += _ONE
+                histograms[q, distance] += _ONE
+                n_below += _ONE
+                while n_below >= wanted:
+                    threshold -= _ONE
                     n_below -= histograms[q, threshold]
         states[q, 0], states[q, 1], states[q, 2] = n_found, threshold, n_below
 
 
 @_compiled
-def _lowest_bit(word: Any) -> int:
+def _lowest_bit(word: Any) -> Any:
     """The place of the lowest set bit."""
-    return popcount(~word & (word - _ONE))
+    return np.uint64(popcount(~word & (word - _ONE)))
+
+
+@njit(inline="always")  # a call would pass every field of two arrays, for three instructions
+def _distance(queries: Any, q: Any, planes: Any, row: Any) -> Any:
+    distance = _ZERO
+    for word in range(np.uint64(len(planes))):
+        distance += np.uint64(popcount(planes[word, row] ^ queries[q, word]))
+    return distance
 
 
 @_compiled
-def _compact(rows: Any, distances: Any, q: int, k: int, threshold: int, n_below: int) -> int:
-    """Move the candidates that are still among the best ``k`` to the front; how many they are."""
-    n_kept, n_at_threshold = 0, k - n_below
-    for i in range(rows.shape[1]):
-        keep = distances[q, i] < threshold
-        if distances[q, i] == threshold and n_at_threshold > 0:
-            n_at_threshold -= 1
-            keep = True
-        if keep:
-            rows[q, n_kept], distances[q, n_kept] = rows[q, i], distances[q, i]
-            n_kept += 1
+def _compact(candidates: Any, q: Any, n_found: Any, k: Any, threshold: Any, n_below: Any) -> Any:
+    """Move the candidates that are still among the best ``k`` to the front; how many they are.
+
+    Without branches on the distance, which no processor could foresee.
+    """
+    n_kept, n_at_threshold = _ZERO, k - n_below
+    for i in range(n_found):
+        candidate = candidates[q, i]
+        distance = candidate >> _HALF
+        at_threshold = np.uint64(distance == threshold) & np.uint64(n_at_threshold != 0)
+        n_at_threshold -= at_threshold
+        candidates[q, n_kept] = candidate
+        n_kept += np.uint64(distance < threshold) | at_threshold
     return n_kept
 
 
 @_compiled
-def _sort(candidates: Any, rows_out: Any, distances_out: Any) -> None:
+def _sort(known: Any, rows_out: Any, distances_out: Any) -> None:
     """Counting sort: the place of a candidate is the number of nearer ones, then row order."""
-    rows, distances, histograms, states = candidates
-    for q in range(len(rows_out)):
-        n_found, threshold = states[q, 0], states[q, 1]
-        place = 0
-        for distance in range(threshold + 1):
+    candidates, histograms, states = known
+    k = np.uint64(rows_out.shape[1])
+    for q in range(np.uint64(len(rows_out))):
+        n_found, threshold, n_below = states[q, 0], states[q, 1], states[q, 2]
+        place = _ZERO
+        for distance in range(threshold + _ONE):
             count = histograms[q, distance]
             histograms[q, distance] = place
             place += count
-        for i in range(n_found):
-            distance = distances[q, i]
-            if distance <= threshold:
-                place = histograms[q, distance]
-                histograms[q, distance] += 1
-                if place < rows_out.shape[1]:
-                    rows_out[q, place], distances_out[q, place] = rows[q, i], distance
+        for i in range(_compact(candidates, q, n_found, k, threshold, n_below)):
+            distance = candidates[q, i] >> _HALF
+            place = histograms[q, distance]
+            histograms[q, distance] += _ONE
+            rows_out[q, place] = candidates[q, i] & _LOW
+            distances_out[q, place] = distance

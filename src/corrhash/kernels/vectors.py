@@ -6,7 +6,7 @@ code ``c`` and a vector holds *one* binary digit of 256 or 512 codes. Digits are
 child adds in columns: a full adder takes three digits of one column to a digit that stays and a
 digit that is carried to the next, with five logical instructions for all those codes together.
 
-Two tricks save two thirds of the additions:
+Two tricks save a third of the additions and the distances themselves:
 
 - Bits are taken in threes, and what three differing bits add up to is looked up: the digit that
   stays is known for both parities of the query's three bits, the carried one for all eight
@@ -18,7 +18,11 @@ Logical instructions exist on every processor, in its widest registers, so this 
 instruction to be fast. How to read the code: an ``intrinsic`` of numba is a function that is called
 while numba compiles; ``builder.xor(a, b)`` does not compute but *writes down* an instruction, and
 gives back a name for its result. Loops in Python are therefore unrolled in the machine code; loops
-made with ``cgutils.for_range`` are loops there too.
+made with ``cgutils.for_range_slice`` are loops there too. ``alloca`` makes a variable, for what
+changes from one turn of such a loop to the next.
+
+After a change here also touch ``scan.py``: numba's cache on disk only watches the file whose
+functions it compiled.
 """
 
 from __future__ import annotations
@@ -165,24 +169,23 @@ def _add_chunk(builder: Any, column: Any, offsets: Any, chunk: Any) -> list[Any]
     Three digits of a column are added as soon as they are there, so that few are alive at a time.
     """
     columns: list[list[Any]] = [[] for _ in range(CHUNK_DIGITS + 1)]
-    base = builder.mul(chunk, _INT64(2 * TRIPLES_PER_CHUNK))
-    base = builder.gep(offsets, [base])
+
+    def add_column(place: int) -> None:
+        kept, carried = _full_adder(builder, *[*columns[place], _ZEROS][:3])
+        columns[place] = [kept]
+        columns[place + 1].append(carried)
+
+    base = builder.gep(offsets, [builder.mul(chunk, _INT64(2 * TRIPLES_PER_CHUNK))])
     for entry in range(2 * TRIPLES_PER_CHUNK):
         offset = builder.load(builder.gep(base, [_INT64(entry)]))
         digit = _load_vector(builder, builder.gep(column, [offset]))
         columns[entry % 2].append(digit)  # the one that stays, then the carried one
-        for place, digits in enumerate(columns):
-            if len(digits) == 3:
-                kept, carried = _full_adder(builder, *digits)
-                columns[place] = [kept]
-                columns[place + 1].append(carried)
+        for place in range(CHUNK_DIGITS):
+            if len(columns[place]) == 3:
+                add_column(place)
     for place in range(CHUNK_DIGITS):
         if len(columns[place]) >= 2:
-            while len(columns[place]) < 3:
-                columns[place].append(_ZEROS)
-            kept, carried = _full_adder(builder, *columns[place])
-            columns[place] = [kept]
-            columns[place + 1].append(carried)
+            add_column(place)
     return [digits[0] if digits else _ZEROS for digits in columns[:CHUNK_DIGITS]]
 
 
@@ -199,18 +202,18 @@ def _add_numbers(builder: Any, total: list[Any], digits: list[Any]) -> list[Any]
 def _full_adder(builder: Any, a: Any, b: Any, c: Any) -> tuple[Any, Any]:
     """The digit that stays and the digit that is carried, of the sum of three digits."""
     differ = builder.xor(a, b)
-    # Where a and b differ the third digit decides, elsewhere a and b are both the carry.
-    carried = builder.or_(builder.and_(differ, c), builder.and_(builder.xor(differ, _ONES), a))
+    # Where a and b differ the third digit is carried, elsewhere a: "differ ? c : a", written so
+    # that LLVM finds the one instruction that AVX-512 has for it.
+    carried = builder.xor(a, builder.and_(differ, builder.xor(a, c)))
     return builder.xor(differ, c), carried
 
 
 def _borrow(builder: Any, number: list[Any], limit: list[Any], borrow: Any) -> Any:
     """What remains to borrow after ``number - limit``: all ones exactly where number < limit."""
     for digit, limit_digit in zip(number, limit, strict=True):
-        differ = builder.xor(digit, limit_digit)
         # The highest place that differs decides; borrow holds the verdict of the lower places.
-        decided = builder.and_(differ, limit_digit)
-        borrow = builder.or_(decided, builder.and_(builder.xor(differ, _ONES), borrow))
+        differ = builder.xor(digit, limit_digit)
+        borrow = builder.xor(borrow, builder.and_(differ, builder.xor(borrow, limit_digit)))
     return borrow
 
 
@@ -279,7 +282,7 @@ def _emit_mark_block(context: Any, builder: Any, signature: Any, arguments: Any)
         """How many bits of one word differ, for 64 codes in vectors."""
         block = builder.gep(_row(context, builder, signature.args[0], planes, word), [first])
         for line in range(0, 64, 8):  # 8 words are a cache line
-            _prefetch(builder, builder.gep(block, [builder.add(ahead, _INT64(line))]))
+            emit_prefetch(builder, builder.gep(block, [builder.add(ahead, _INT64(line))]))
         mine = _broadcast(builder, builder.load(builder.gep(query, [word])))
         codes = [
             _load_vector(builder, builder.gep(block, [_INT64(i)]))
@@ -311,7 +314,7 @@ def _count_bits(builder: Any, vector: Any) -> Any:
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [vector])
 
 
-def _prefetch(builder: Any, address: Any) -> None:
+def emit_prefetch(builder: Any, address: Any) -> None:
     """Ask for the cache line at ``address``; harmless where there is no memory."""
     byte_pointer, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [byte_pointer, int32, int32, int32])

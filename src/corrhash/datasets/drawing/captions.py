@@ -86,7 +86,7 @@ def write_caption(scene: Scene, rng: np.random.Generator) -> str:
     phrases = [_phrase(first[name], counts[name], rng) for name in named]
     things = ", ".join(phrases[:-1]) + " and " * (len(phrases) > 1) + phrases[-1]
     above = _pick(rng, LIGHTS[light]) if light else ""
-    if above.startswith("under") and when.startswith("under"):
+    if above and when == "under the stars":  # one light above is enough
         when = "at night"
     where = _pick(rng, WHERE[_ground(scene)])
     form = int(rng.integers(6))

@@ -15,9 +15,9 @@ from corrhash.datasets.drawing.things import CLUTTER, THINGS
 
 PLACES = {"sea": 0.19, "field": 0.19, "town": 0.18, "snow": 0.15, "river": 0.15, "desert": 0.14}
 TIMES = {"day": 0.64, "dusk": 0.22, "night": 0.14}
-N_KINDS = {1: 0.27, 2: 0.38, 3: 0.24, 4: 0.11}
+N_KINDS = {1: 0.16, 2: 0.34, 3: 0.31, 4: 0.19}
 FLOCKS = {1: 0.62, 2: 0.25, 3: 0.13}  # how many of a kind, where more may come
-ZIPF = 0.5  # the kind of rank r among its setting's is chosen with weight r ** -ZIPF
+ZIPF = 0.6  # the kind of rank r among its setting's is chosen with weight r ** -ZIPF
 MOST_COVERED = 0.28  # how much of the smaller of two things the other may hide
 N_TRIES = 14
 # How much a thing leans, in radians: those that fly or float lean more than those that stand.
@@ -74,7 +74,7 @@ def _choose_kinds(rng: np.random.Generator, place: str, time: str, banked: bool)
     afloat = place == "sea" and not banked
     weights = {
         name: (rank + 1) ** -ZIPF
-        for rank, name in enumerate(SETTINGS[place].things)
+        for rank, name in enumerate(SETTINGS[place].things.split())
         if name != absent and not (afloat and THINGS[name].zone == "ground")
     }
     names: list[str] = []

@@ -31,7 +31,6 @@ SKIES = {
     ),
 }
 
-
 KERB = 0.4  # where a town's street begins, from the horizon down to the bottom edge
 ACROSS = np.linspace(0, 1, 17).tolist()
 
@@ -235,11 +234,11 @@ def draw_weather(paper: Paper, place: str, rng: np.random.Generator) -> None:
 
 @dataclass(frozen=True)
 class Setting:
-    """A place: how its ground is drawn and what is found there, the likeliest first."""
+    """A place: how its ground is drawn and what is found there."""
 
     draw: Callable[[Paper, float, float, np.random.Generator], None]
     horizon: tuple[float, float]  # lowest and highest share of the height that is sky
-    things: tuple[str, ...]
+    things: str  # names with spaces between, the likeliest first
     clutter: tuple[str, ...]
     growth: Colour  # what bushes, stones and grass look like here
 
@@ -248,129 +247,44 @@ SETTINGS = {
     "sea": Setting(
         draw_sea,
         (0.36, 0.52),
-        (
-            "boat",
-            "lighthouse",
-            "fish",
-            "whale",
-            "bird",
-            "sun",
-            "moon",
-            "umbrella",
-            "person",
-            "dog",
-            "mountain",
-            "balloon",
-        ),
+        "boat bird lighthouse fish sun whale moon person umbrella dog mountain balloon",
         ("cloud", "stone"),
         Colour(150, 140, 120),
     ),
     "field": Setting(
         draw_field,
         (0.40, 0.58),
-        (
-            "tree",
-            "flower",
-            "sheep",
-            "windmill",
-            "butterfly",
-            "house",
-            "dog",
-            "moon",
-            "bird",
-            "sun",
-            "balloon",
-            "cat",
-            "bicycle",
-            "train",
-            "person",
-            "mountain",
-        ),
+        "tree house flower sheep bird windmill butterfly dog sun moon balloon cat bicycle train "
+        "person mountain",
         ("cloud", "bush", "tuft", "fence", "stone", "tuft"),
         Colour(84, 136, 64),
     ),
     "town": Setting(
         draw_town,
         (0.42, 0.56),
-        (
-            "car",
-            "person",
-            "bicycle",
-            "cat",
-            "house",
-            "train",
-            "umbrella",
-            "moon",
-            "tree",
-            "dog",
-            "balloon",
-            "bird",
-            "sun",
-        ),
+        "car person house bicycle cat tree train umbrella dog moon balloon bird sun",
         ("cloud", "lamp post", "bush", "lamp post"),
         Colour(86, 124, 74),
     ),
     "river": Setting(
         draw_river,
         (0.34, 0.48),
-        (
-            "house",
-            "boat",
-            "fish",
-            "flower",
-            "umbrella",
-            "sheep",
-            "windmill",
-            "butterfly",
-            "bicycle",
-            "tree",
-            "moon",
-            "dog",
-            "bird",
-            "mountain",
-            "sun",
-            "cat",
-            "balloon",
-            "person",
-        ),
+        "tree boat house fish flower bird windmill umbrella butterfly bicycle sheep moon dog sun "
+        "mountain cat balloon person",
         ("cloud", "bush", "tuft", "stone"),
         Colour(92, 134, 70),
     ),
     "snow": Setting(
         draw_snow,
         (0.38, 0.56),
-        (
-            "snowman",
-            "tree",
-            "house",
-            "mountain",
-            "moon",
-            "train",
-            "person",
-            "dog",
-            "bird",
-            "cat",
-            "sun",
-        ),
+        "snowman tree house mountain person bird train moon dog cat sun",
         ("cloud", "bush", "stone", "fence"),
         Colour(214, 224, 238),
     ),
     "desert": Setting(
         draw_desert,
         (0.36, 0.54),
-        (
-            "cactus",
-            "car",
-            "sun",
-            "mountain",
-            "moon",
-            "butterfly",
-            "balloon",
-            "umbrella",
-            "bicycle",
-            "person",
-            "bird",
-        ),
+        "cactus sun car mountain balloon butterfly moon person umbrella bicycle bird",
         ("cloud", "stone", "tuft", "bush", "stone"),
         STEEL.mix(Colour(190, 160, 90), 0.8),
     ),

@@ -48,7 +48,7 @@ THINGS = {
     "car": Thing(made.car, "ground", 0.17, 2.0, (*PAINTS, "black"), 2),
     "sun": Thing(air.sun, "sky", 0.21, 1.2),
     "moon": Thing(air.moon, "sky", 0.19, 1.1),
-    "dog": Thing(animals.dog, "ground", 0.25, 1.5, ("brown", "black", "white", "grey")),
+    "dog": Thing(animals.dog, "ground", 0.29, 1.5, ("brown", "black", "white", "grey")),
     "cat": Thing(animals.cat, "ground", 0.28, 0.8, FURS, 2),
     "flower": Thing(
         nature.flower,

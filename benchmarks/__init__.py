@@ -1,0 +1,1 @@
+"""Speed against other programs, as ratios measured side by side in one run."""
