@@ -5,7 +5,6 @@ import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from corrhash import InputError
-from corrhash.networks import BACKBONES
 from corrhash.networks.small import SmallCNN
 
 
@@ -60,10 +59,3 @@ def test_it_learns_to_see(network):
 def test_what_is_no_picture_is_refused(network):
     with pytest.raises(InputError, match=r"at least 32 pixels. Got \(1, 3, 16, 16\)"):
         network(torch.zeros(1, 3, 16, 16))
-
-
-def test_the_table_builds_it():
-    assert isinstance(BACKBONES["small"](), SmallCNN)
-    assert list(BACKBONES) == ["alexnet", "small"]
-    with pytest.raises(InputError, match="There is no backbone 'vgg'. Choose one of: alexnet, "):
-        BACKBONES["vgg"]

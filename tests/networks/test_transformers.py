@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from corrhash import InputError
-from corrhash.networks.transformers import HubImageEncoder, HubTextEncoder
+from corrhash.networks.transformers import HubImageEncoder, HubTextEncoder, as_preprocessing
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "red", "boat", "tree", "sky", "two"]
 TINY = {
@@ -112,7 +112,8 @@ def test_image_encoders_give_their_pooled_output(folders, pictures, library, nam
     with torch.no_grad():
         two_towers = hasattr(model, "get_image_features")
         output = model.get_image_features(**inputs) if two_towers else model(**inputs)
-    assert torch.allclose(features, output.pooler_output.flatten(1), atol=1e-6)
+    expected = output if torch.is_tensor(output) else output.pooler_output.flatten(1)
+    assert torch.allclose(features, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", IMAGE_WIDTHS)
@@ -123,6 +124,13 @@ def test_pictures_are_prepared_as_their_processor_would(folders, pictures, libra
     ours = plan.plain(plan.read(pictures))
     assert ours.shape == expected.shape
     assert (ours - expected).abs().mean() < 0.01
+
+
+def test_processors_that_do_not_normalise_or_make_no_squares(library):
+    plan = as_preprocessing(library.ViTImageProcessor(**SQUARE, do_normalize=False))
+    assert (plan.mean, plan.deviation) == ((0, 0, 0), (1, 1, 1))
+    with pytest.raises(InputError, match="32 x 48 pixels.*squares"):
+        as_preprocessing(library.ViTImageProcessor(size={"height": 32, "width": 48}))
 
 
 @pytest.mark.parametrize("name", TEXT_WIDTHS)

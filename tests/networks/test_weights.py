@@ -11,6 +11,7 @@ from torch import nn
 from corrhash import InputError
 from corrhash.networks import weights
 from corrhash.networks.alexnet import AlexNet
+from corrhash.networks.small import SmallCNN
 from corrhash.networks.weights import WEIGHTS, PublishedWeights, load_weights
 from tests.networks.file_server import serve
 from tests.networks.test_alexnet import PUBLISHED
@@ -81,6 +82,17 @@ def test_the_published_layout_of_alexnet_is_loaded(tmp_path):
     assert loaded.loaded == tuple(PUBLISHED)
     assert loaded.from_scratch == ()
     assert (network.classifier[4].weight == 0.5).all()
+
+
+def test_a_network_without_a_trunk_needs_every_parameter(tmp_path):
+    content = SmallCNN().state_dict()
+    network = SmallCNN()
+    loaded = load_weights(network, write(tmp_path / "small.pth", content))
+    assert loaded.loaded == tuple(content)
+    assert torch.equal(network.features[0].weight, content["features.0.weight"])
+    content.pop("features.4.running_var")
+    with pytest.raises(InputError, match="lacks 'features.4.running_var', which SmallCNN needs"):
+        load_weights(network, write(tmp_path / "part.pth", content))
 
 
 @pytest.mark.parametrize(

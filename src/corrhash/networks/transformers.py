@@ -94,10 +94,16 @@ class HubTextEncoder(HubEncoder):
         """What ``forward`` reads: (n, length) tensors, cut to what the model can take in."""
         config = getattr(self.model.config, "text_config", self.model.config)
         longest = min(self.tokenizer.model_max_length, config.max_position_embeddings)
-        # SigLIP was trained on texts padded to full length and reads no mask.
-        padding = "max_length" if config.model_type.startswith("siglip") else "longest"
+        # SigLIP was trained on texts padded to full length, without a mask.
+        siglip = config.model_type.startswith("siglip")
         tokens = self.tokenizer(
-            list(texts), padding=padding, truncation=True, max_length=longest, return_tensors="pt"
+            list(texts),
+            padding="max_length" if siglip else "longest",
+            truncation=True,
+            max_length=longest,
+            return_attention_mask=not siglip,
+            return_token_type_ids=False,  # there is one text an item, so they say nothing
+            return_tensors="pt",
         )
         return dict(tokens)
 
@@ -108,25 +114,38 @@ class HubTextEncoder(HubEncoder):
 
 def as_preprocessing(processor: Any) -> Preprocessing:
     """What an image processor of Hugging Face does to pictures, in our words."""
-    size = processor.size
-    resize = size.get("shortest_edge")
-    keep_aspect = resize is not None
-    resize = resize or size.get("height")
+    shorter = processor.size.get("shortest_edge")
+    resize = shorter or _square(processor, processor.size)
     cuts = getattr(processor, "do_center_crop", None)
-    cut = processor.crop_size if cuts else None
+    crop = _square(processor, processor.crop_size) if cuts else resize
+    keep_aspect = shorter is not None
     share = getattr(processor, "crop_pct", None)
-    crop = resize if cut is None else cut.get("height")
     if share is not None:
         keep_aspect = resize < _CONVNEXT_SQUARE
         resize = int(resize / share) if keep_aspect else resize
+    if processor.do_normalize:
+        mean, deviation = tuple(processor.image_mean), tuple(processor.image_std)
+    else:
+        mean, deviation = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
     return Preprocessing(
         resize=max(resize, crop),
         crop=crop,
         keep_aspect=keep_aspect,
         resample=int(processor.resample),
-        mean=tuple(processor.image_mean),
-        deviation=tuple(processor.image_std),
+        mean=mean,
+        deviation=deviation,
     )
+
+
+def _square(processor: Any, size: Any) -> int:
+    """The side of the squares that a processor makes of all pictures."""
+    height, width = size.get("height"), size.get("width")
+    if height is None or height != width:
+        raise InputError(
+            f"{type(processor).__name__} makes pictures of {height} x {width} pixels. "
+            "Choose an encoder that reads squares of one size."
+        )
+    return int(height)
 
 
 def _library() -> ModuleType:

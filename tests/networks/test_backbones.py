@@ -1,0 +1,35 @@
+"""The table of image networks: what each of them promises, and what listing them costs."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from corrhash import InputError
+from corrhash.networks import BACKBONES
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", BACKBONES)
+def test_a_backbone_turns_pictures_into_features(name):
+    network = BACKBONES[name]().eval()
+    pictures = np.random.default_rng(0).integers(0, 256, (2, 50, 60, 3), dtype=np.uint8)
+    plan = network.preprocessing
+    features = network(plan.plain(plan.read(pictures)))
+    assert features.shape == (2, network.n_features)
+    assert torch.isfinite(features).all()
+    assert BACKBONES[name].__doc__.splitlines()[0].endswith(".")
+
+
+def test_an_unknown_backbone_is_refused():
+    with pytest.raises(InputError, match="There is no backbone 'vgg'. Choose one of: alexnet, "):
+        BACKBONES["vgg"]
+
+
+def test_listing_backbones_does_not_load_the_learning_library():
+    code = "import sys; from corrhash.networks import BACKBONES; list(BACKBONES); "
+    subprocess.run(
+        [sys.executable, "-c", code + "assert 'torch' not in sys.modules"], check=True, timeout=60
+    )
