@@ -11,6 +11,7 @@ import pytest
 from corrhash import InputError
 from corrhash.networks import download as downloading
 from corrhash.networks.download import cache_folder, download
+from corrhash.progress import listening
 from tests.networks.file_server import serve
 
 CONTENT = np.random.default_rng(0).bytes(3_000_000)
@@ -34,20 +35,13 @@ def test_a_file_is_fetched_once(tmp_path, digits):
     assert not (tmp_path / "new" / ".w.pth.part").exists()
 
 
-def test_progress_is_told(tmp_path):
-    told = []
-    with serve(CONTENT) as server:
-        download(f"{server.url}/w.pth", SHA256, tmp_path, lambda *news: told.append(news))
-    assert [news[0] for news in told] == ["w.pth"] * len(told)
-    assert told[-1] == ("w.pth", len(CONTENT), len(CONTENT))
-    assert len(told) >= 3
-
-
-def test_the_terminal_sees_megabytes(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    with serve(CONTENT) as server:
+def test_megabytes_are_reported(tmp_path):
+    steps = []
+    with serve(CONTENT) as server, listening(steps.append):
         download(f"{server.url}/w.pth", SHA256, tmp_path)
-    assert "Downloading w.pth: 3 of 3 MB\n" in capsys.readouterr().err
+    assert steps[0].task == "Downloading w.pth (MB)"
+    assert (steps[-1].done, steps[-1].total) == (3, 3)
+    assert len(steps) >= 3
 
 
 def test_a_broken_download_says_so_and_goes_on_where_it_stopped(tmp_path):

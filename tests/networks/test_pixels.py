@@ -8,6 +8,7 @@ from PIL import Image
 from corrhash import InputError
 from corrhash.datasets import ImageFiles
 from corrhash.networks.pixels import IMAGENET_DEVIATION, IMAGENET_MEAN, Preprocessing
+from corrhash.progress import listening
 
 PLAN = Preprocessing(resize=40, crop=32)
 
@@ -54,6 +55,13 @@ def test_keeping_the_aspect_always_fills_the_square(size):
 
 def test_grey_pictures_become_colour():
     assert PLAN.read([Image.new("L", (10, 10), 7)])[0, :, 0, 0].tolist() == [7, 7, 7]
+
+
+def test_reading_reports_how_far_it_is(pictures):
+    steps = []
+    with listening(steps.append):
+        PLAN.read(pictures)
+    assert [(step.task, step.done, step.total) for step in steps] == [("Reading pictures", 6, 6)]
 
 
 def test_no_pictures_give_no_rows():

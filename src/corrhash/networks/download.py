@@ -5,18 +5,14 @@ from __future__ import annotations
 import hashlib
 import http.client
 import os
-import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 from filelock import FileLock
 
 from corrhash.errors import InputError
-
-Progress = Callable[[str, int, int | None], None]
-"""Told a file's name, how many bytes are there, and how many there will be (if known)."""
+from corrhash.progress import report
 
 PIECE = 1 << 20  # bytes between two reports
 PATIENCE = 30.0  # seconds without a byte until the host counts as unreachable
@@ -28,7 +24,7 @@ def cache_folder() -> Path:
     return Path(chosen) if chosen else Path.home() / ".cache" / "corrhash"
 
 
-def download(url: str, sha256: str, folder: Path, progress: Progress | None = None) -> Path:
+def download(url: str, sha256: str, folder: Path) -> Path:
     """The file at ``url``, in ``folder``: fetched unless it is there and whole.
 
     Parameters
@@ -36,7 +32,6 @@ def download(url: str, sha256: str, folder: Path, progress: Progress | None = No
     url : where the file is.
     sha256 : the hexadecimal digits that its SHA-256 begins with, all of them or some.
     folder : where it is kept; made if missing.
-    progress : told of every megabyte; by default a line on the terminal, if there is one.
     """
     target = folder / url.rsplit("/", 1)[1]
     part = target.with_name(f".{target.name}.part")
@@ -44,7 +39,7 @@ def download(url: str, sha256: str, folder: Path, progress: Progress | None = No
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(target.with_name(f".{target.name}.lock")):  # one process fetches, others wait
             if not (target.exists() and _sha256(target).startswith(sha256)):
-                _fetch(url, part, progress or _tell_terminal)
+                _fetch(url, part)
                 _check(url, part, sha256)
                 part.replace(target)
     except (OSError, http.client.HTTPException) as error:
@@ -56,7 +51,7 @@ def download(url: str, sha256: str, folder: Path, progress: Progress | None = No
     return target
 
 
-def _fetch(url: str, part: Path, progress: Progress) -> None:
+def _fetch(url: str, part: Path) -> None:
     """Append to ``part`` what is missing of the file, or start anew if the host cannot resume."""
     have = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
@@ -75,7 +70,7 @@ def _fetch(url: str, part: Path, progress: Progress) -> None:
         with part.open("ab" if have else "wb") as file:
             while piece := answer.read(PIECE):
                 have += file.write(piece)
-                progress(part.name[1 : -len(".part")], have, total)
+                _report_megabytes(url, have, total or have)
     if total is not None and have < total:
         raise ConnectionError(f"the connection broke after {have:,} of {total:,} bytes")
 
@@ -97,10 +92,6 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _tell_terminal(name: str, have: int, total: int | None) -> None:
-    """One line that counts megabytes, where somebody is looking."""
-    if sys.stderr.isatty():
-        of_total = f" of {total / 1e6:.0f}" if total else ""
-        end = "\n" if have == total else ""
-        sys.stderr.write(f"\rDownloading {name}: {have / 1e6:.0f}{of_total} MB{end}")
-        sys.stderr.flush()
+def _report_megabytes(url: str, have: int, total: int) -> None:
+    name = url.rsplit("/", 1)[1]
+    report(f"Downloading {name} (MB)", round(have / 1e6), round(total / 1e6))

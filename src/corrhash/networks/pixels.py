@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,9 @@ from torch import Tensor
 
 from corrhash.errors import InputError
 from corrhash.networks.augmentation import draw_crops
+from corrhash.progress import report
 
+REPORT_EVERY = 200  # pictures, about half a second
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_DEVIATION = (0.229, 0.224, 0.225)
 
@@ -56,12 +57,14 @@ class Preprocessing:
                 "Choose crop <= resize."
             )
 
-    def read(self, images: Iterable[Any]) -> Tensor:
-        """(n, 3, resize, resize) uint8 of pictures: opened ones, uint8 arrays or ImageFiles."""
-        rows = [self._read_one(image) for image in images]
-        if not rows:
-            return torch.empty(0, 3, self.resize, self.resize, dtype=torch.uint8)
-        return torch.from_numpy(np.stack(rows))
+    def read(self, images: Any) -> Tensor:
+        """(n, 3, resize, resize) uint8 of pictures: ImageFiles, a list of them, or an array."""
+        pixels = torch.empty(len(images), 3, self.resize, self.resize, dtype=torch.uint8)
+        for row, image in enumerate(images):
+            pixels[row] = torch.from_numpy(self._read_one(image))
+            if (row + 1) % REPORT_EVERY == 0 or row + 1 == len(images):
+                report("Reading pictures", row + 1, len(images))
+        return pixels
 
     def plain(self, pixels: Tensor) -> Tensor:
         """(n, 3, crop, crop) float: the middle of each picture, normalised."""
@@ -97,7 +100,7 @@ class Preprocessing:
             picture = picture.crop((left, top, left + side, top + side))
         else:
             picture = picture.resize((side, side), self.resample)
-        return np.asarray(picture).transpose(2, 0, 1)
+        return np.array(picture).transpose(2, 0, 1)
 
     def _normalise(self, pixels: Tensor) -> Tensor:
         mean = torch.tensor(self.mean, device=pixels.device).view(3, 1, 1)
