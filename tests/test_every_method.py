@@ -15,6 +15,21 @@ from corrhash.relevance import Similarity
 N_BITS = 16
 
 
+def quick(name, n_bits=N_BITS):
+    """A method with its defaults; networks are small and train for a few epochs only."""
+    method = METHODS[name]
+    arguments = {}
+    if "training" in inspect.signature(method.__init__).parameters:
+        from corrhash.methods.training import Training
+        from corrhash.methods.two_networks import Networks
+
+        arguments = {
+            "training": Training(epochs=12, learning_rate=3e-3, validate_every=6),
+            "networks": Networks(width=128),
+        }
+    return method(n_bits, **arguments)
+
+
 @pytest.fixture(scope="module")
 def pairs():
     return make_pairs(900, seed=1)
@@ -27,7 +42,7 @@ def fitted(pairs):
 
     def of(name):
         if name not in hashers:
-            hashers[name] = METHODS[name](N_BITS).fit(pairs.take(slice(0, 600)))
+            hashers[name] = quick(name).fit(pairs.take(slice(0, 600)))
         return hashers[name]
 
     return of
@@ -52,16 +67,16 @@ def test_the_class_tells_what_it_is_and_shows_an_example(name):
 
 
 def test_fit_returns_the_hasher(name, pairs):
-    hasher = METHODS[name](N_BITS)
+    hasher = quick(name)
     assert hasher.fit(pairs.take(slice(0, 300))) is hasher
 
 
 def test_encoding_before_fitting_says_so(name, pairs):
     for call in ("encode_image", "encode_text", "score_image", "score_text"):
         with pytest.raises(InputError, match="has not learned yet. Call fit first"):
-            getattr(METHODS[name](N_BITS), call)(pairs.images)
+            getattr(quick(name), call)(pairs.images)
     with pytest.raises(InputError, match="has not learned yet"):
-        METHODS[name](N_BITS).save("nowhere")
+        quick(name).save("nowhere")
 
 
 def test_codes_are_the_signs_of_the_scores(name, pairs, fitted):
@@ -87,7 +102,7 @@ def test_one_item_gets_the_same_code_alone_or_in_a_batch(name, pairs, fitted):
 
 
 def test_the_same_seed_gives_the_same_codes(name, pairs, fitted):
-    again = METHODS[name](N_BITS).fit(pairs.take(slice(0, 600)))
+    again = quick(name).fit(pairs.take(slice(0, 600)))
     for side in ("image", "text"):
         first, second = (
             getattr(h, f"encode_{side}")(getattr(pairs, f"{side}s")) for h in (fitted(name), again)
@@ -98,7 +113,7 @@ def test_the_same_seed_gives_the_same_codes(name, pairs, fitted):
 def test_inputs_are_left_unchanged(name, pairs):
     part = pairs.take(slice(0, 300))
     images, texts, labels = part.images.copy(), part.texts.copy(), part.labels.copy()
-    hasher = METHODS[name](N_BITS).fit(part)
+    hasher = quick(name).fit(part)
     hasher.encode_image(part.images)
     hasher.encode_text(part.texts)
     np.testing.assert_array_equal(part.images, images)
@@ -141,11 +156,11 @@ def test_labels_are_asked_for_or_never_seen(name, pairs, fitted):
     part = pairs.take(slice(0, 600))
     if method.needs_labels:
         with pytest.raises(InputError, match="learns from labels, and these pairs have none"):
-            method(N_BITS).fit(part.without_labels())
+            quick(name).fit(part.without_labels())
         return
     shuffled = replace(part, labels=part.labels[np.random.default_rng(0).permutation(600)])
     for other in (shuffled, part.without_labels()):
-        codes = method(N_BITS).fit(other).encode_image(pairs.images)
+        codes = quick(name).fit(other).encode_image(pairs.images)
         np.testing.assert_array_equal(codes.packed, fitted(name).encode_image(pairs.images).packed)
 
 
@@ -156,18 +171,18 @@ def test_unaligned_pairs_are_refused_where_alignment_is_needed(name, pairs):
     judged = Similarity.from_pairs([(0, 1, 1), (2, 0, -1)], shape=(900, 900))
     unaligned = replace(pairs, labels=None, similarity=judged)
     with pytest.raises(InputError, match="row i of images and texts must belong together"):
-        method(N_BITS).fit(unaligned)
+        quick(name).fit(unaligned)
 
 
 @pytest.mark.parametrize("n_bits", [0, 1025, 2.5])
 def test_a_length_that_codes_cannot_have_is_refused(name, pairs, n_bits):
     with pytest.raises(InputError, match="n_bits must be"):
-        METHODS[name](n_bits).fit(pairs)
+        quick(name, n_bits).fit(pairs)
 
 
 def test_no_pairs_at_all_are_refused(name, pairs):
     with pytest.raises(InputError, match="cannot learn from 0 pairs"):
-        METHODS[name](N_BITS).fit(pairs.take(slice(0, 0)))
+        quick(name).fit(pairs.take(slice(0, 0)))
 
 
 def test_items_of_another_width_are_refused(name, pairs, fitted):

@@ -6,6 +6,7 @@ from corrhash.methods.base import Hasher
 METHODS = LazyTable(
     "method",
     {
+        "chn": "corrhash.methods.chn:CHN",
         "cvh": "corrhash.methods.cvh:CVH",
     },
 )

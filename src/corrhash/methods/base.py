@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import json
 from abc import ABC, abstractmethod
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -130,9 +131,10 @@ class Hasher(ABC):
             "method": f"{type(self).__module__}:{type(self).__qualname__}",
             "params": self.get_params(),
             "arrays": arrays,
+            "learned": self._description(),
         }
         with atomic_write(folder / HASHER_FILE) as file:
-            file.write(json.dumps(description, indent=1).encode())
+            file.write(json.dumps(description, indent=1, default=asdict).encode())
         for old in folder.glob("arrays-*.safetensors"):
             if old.name != arrays:
                 old.unlink()
@@ -158,9 +160,23 @@ class Hasher(ABC):
                 f"{folder} holds a model of {description['method']}, which is not in the table of "
                 "methods. Load it with that class: its own .load(folder)."
             )
-        hasher: Hasher = method(**description["params"])
-        vars(hasher).update(_read_arrays(Path(folder) / description["arrays"]))
+        hasher: Hasher = method._from_params(description["params"])
+        arrays = _read_arrays(Path(folder) / description["arrays"])
+        hasher._restore(arrays, description["learned"])
         return hasher
+
+    @classmethod
+    def _from_params(cls, params: dict[str, Any]) -> Self:
+        """A new hasher from parameters as JSON holds them."""
+        return cls(**params)
+
+    def _description(self) -> dict[str, Any]:
+        """What was learned beside arrays, in a form that JSON can hold."""
+        return {}
+
+    def _restore(self, arrays: dict[str, np.ndarray], description: dict[str, Any]) -> None:
+        """Take back what was learned."""
+        vars(self).update(arrays)
 
     def _check_fitted(self) -> None:
         if not self.learned():

@@ -1,0 +1,226 @@
+"""Correlation Hashing Network: angles that tell similar from dissimilar, scores that bear rounding.
+
+In the paper's letters: u_i image scores, v_j text scores, s_ij similarity, b bits, δ margins,
+λ the weight of the quantization loss; L, Q and O are the cosine loss, the quantization loss and
+their sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+from torch import Tensor
+
+from corrhash.losses import (
+    active_share,
+    cosine_margin_loss,
+    inner_product_loss,
+    quantization_margin_loss,
+)
+from corrhash.methods.batches import Batch
+from corrhash.methods.network_hasher import NetworkHasher
+from corrhash.methods.training import Training
+from corrhash.methods.two_networks import Networks
+
+
+class CHN(NetworkHasher):
+    """Correlation Hashing Network, supervised and deep (Cao et al., BMVC 2017).
+
+    Needs labels, or judged pairs of images and texts, which need not be aligned. Relatives: DCMH,
+    with inner products for cosines and codes of its own; MMNN, with distances. Its variants CHN-M,
+    CHN-I and CHN-Q take one part away each; CHN-B is CHN before its scores are rounded.
+
+    Costs O(pairs in a batch) on top of the two networks.
+
+    Parameters
+    ----------
+    n_bits : length of the codes.
+    delta_cosine : margin of the cosine loss. Grid: 0.3, 0.5, 0.7, 0.9.
+    delta_quantization : margin of the quantization loss; below 0.85 it asks for nothing. Grid:
+        0.85, 0.9, 0.95.
+    lambda_ : weight of the quantization loss. Grid: 0.03, 0.1, 0.3.
+    pair_weights : give similar and dissimilar pairs half of the say each; without them codes
+        collapse where similar pairs are rare.
+    networks : which networks to train.
+    training : how to train them.
+
+    References
+    ----------
+    Yue Cao, Mingsheng Long, Jianmin Wang and Philip S. Yu. Correlation hashing network for
+    efficient cross-modal retrieval. BMVC 2017.
+
+    Examples
+    --------
+    >>> from corrhash.datasets import make_pairs
+    >>> pairs = make_pairs(300)
+    >>> quick = CHN(16, networks=Networks(width=32), training=Training(epochs=2))
+    >>> quick.fit(pairs).encode_text(pairs.texts)
+    Codes(300 codes of 16 bits)
+    """
+
+    def __init__(
+        self,
+        n_bits: int = 64,
+        *,
+        delta_cosine: float = 0.5,
+        delta_quantization: float = 0.9,
+        lambda_: float = 0.1,
+        pair_weights: bool = True,
+        networks: Networks = Networks(),  # noqa: B008 - a frozen value
+        training: Training = Training(),  # noqa: B008 - a frozen value
+    ) -> None:
+        self.n_bits = n_bits
+        self.delta_cosine = delta_cosine
+        self.delta_quantization = delta_quantization
+        self.lambda_ = lambda_
+        self.pair_weights = pair_weights
+        self.networks = networks
+        self.training = training
+
+    @classmethod
+    def literal(
+        cls,
+        n_bits: int = 64,
+        delta: float = 0.5,
+        lambda_: float = 0.1,
+        *,
+        networks: Networks = Networks(),  # noqa: B008 - a frozen value
+        **training: Any,
+    ) -> Self:
+        """As published: one margin for both losses, no pair weights, SGD with momentum."""
+        published = Training(
+            optimizer="sgd", learning_rate=0.1, weight_decay=5e-4, batch_size=64, new_layers=10.0
+        )
+        return cls(
+            n_bits,
+            delta_cosine=delta,
+            delta_quantization=delta,
+            lambda_=lambda_,
+            pair_weights=False,
+            networks=networks,
+            training=replace(published, **training),
+        )
+
+    def _loss(self, batch: Batch) -> tuple[Tensor, dict[str, float]]:
+        u, v = batch.image_scores, batch.text_scores  # (n_images, b), (n_texts, b)
+        quantization = quantization_margin_loss(
+            u, self.delta_quantization
+        ) + quantization_margin_loss(v, self.delta_quantization)  # Q
+        loss = self._similarity_loss(batch) + self.lambda_ * quantization  # O = L + λ Q
+        active = (
+            active_share(u, self.delta_quantization) + active_share(v, self.delta_quantization)
+        ) / 2
+        return loss, {"quantization_active": float(active)}
+
+    def _similarity_loss(self, batch: Batch) -> Tensor:
+        """L: the mean of max(0, δ - s_ij cos(u_i, v_j))² over the pairs of the batch."""
+        return cosine_margin_loss(
+            batch.image_scores,
+            batch.text_scores,
+            batch.similarity,
+            self.delta_cosine,
+            balanced=self.pair_weights,
+        )
+
+
+class CHNI(CHN):
+    """CHN-I: inner products in place of cosines.
+
+    Needs what CHN needs. Relatives: CHN, of which it shows what the cosine is good for.
+
+    Parameters
+    ----------
+    As those of CHN; ``delta_cosine`` plays no part.
+
+    References
+    ----------
+    As for CHN.
+
+    Examples
+    --------
+    >>> CHNI(16).n_bits
+    16
+    """
+
+    def _similarity_loss(self, batch: Batch) -> Tensor:
+        """The mean of (s_ij - <u_i, v_j> / b)² over the pairs of the batch."""
+        return inner_product_loss(
+            batch.image_scores, batch.text_scores, batch.similarity, balanced=self.pair_weights
+        )
+
+
+class CHNM(CHN):
+    """CHN-M: no margins; both are 1, so that every pair and every score always counts.
+
+    Needs what CHN needs. Relatives: CHN, of which it shows what the margins are good for.
+
+    Parameters
+    ----------
+    As those of CHN, with other defaults.
+
+    References
+    ----------
+    As for CHN.
+
+    Examples
+    --------
+    >>> CHNM(16).delta_cosine
+    1.0
+    """
+
+    def __init__(
+        self,
+        n_bits: int = 64,
+        *,
+        lambda_: float = 0.1,
+        pair_weights: bool = True,
+        networks: Networks = Networks(),  # noqa: B008 - a frozen value
+        training: Training = Training(),  # noqa: B008 - a frozen value
+    ) -> None:
+        self.n_bits = n_bits
+        self.lambda_ = lambda_
+        self.pair_weights = pair_weights
+        self.networks = networks
+        self.training = training
+
+    delta_cosine = 1.0
+    delta_quantization = 1.0
+
+
+class CHNQ(CHN):
+    """CHN-Q: no quantization loss; what is lost at binarisation is left to chance.
+
+    Needs what CHN needs. Relatives: CHN, of which it shows what the quantization loss is good for.
+
+    Parameters
+    ----------
+    As those of CHN, without ``lambda_`` and ``delta_quantization``.
+
+    References
+    ----------
+    As for CHN.
+
+    Examples
+    --------
+    >>> CHNQ(16).lambda_
+    0.0
+    """
+
+    def __init__(
+        self,
+        n_bits: int = 64,
+        *,
+        delta_cosine: float = 0.5,
+        pair_weights: bool = True,
+        networks: Networks = Networks(),  # noqa: B008 - a frozen value
+        training: Training = Training(),  # noqa: B008 - a frozen value
+    ) -> None:
+        self.n_bits = n_bits
+        self.delta_cosine = delta_cosine
+        self.pair_weights = pair_weights
+        self.networks = networks
+        self.training = training
+
+    lambda_ = 0.0
+    delta_quantization = 0.9

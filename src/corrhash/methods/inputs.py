@@ -1,0 +1,138 @@
+"""What networks read of images and texts, batch by batch: vectors, pictures or sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from corrhash.networks.pixels import Preprocessing
+
+
+class Inputs(Protocol):
+    """One side of a dataset, as its network reads it."""
+
+    def fetch(self, rows: np.ndarray) -> None:
+        """Start to make rows ready that will be asked for soon."""
+
+    def batch(self, rows: np.ndarray) -> Any:
+        """The rows for encoding."""
+
+    def training_batch(self, rows: np.ndarray, *, seed: int, epoch: int) -> Any:
+        """The rows for training, augmented where that makes sense."""
+
+
+class VectorInputs:
+    """Feature vectors or word occurrences, dense or sparse."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values if sp.issparse(values) else np.asarray(values, dtype=np.float32)
+
+    def fetch(self, rows: np.ndarray) -> None:
+        """Vectors are always ready."""
+
+    def batch(self, rows: np.ndarray) -> Tensor:
+        part = self.values[rows]
+        dense = part.toarray() if sp.issparse(part) else part
+        return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float32))
+
+    def training_batch(self, rows: np.ndarray, *, seed: int, epoch: int) -> Tensor:
+        return self.batch(rows)
+
+
+class PictureInputs:
+    """Pictures, decoded by threads beside the network.
+
+    With ``keep`` each is decoded once and its resized bytes are kept for later epochs.
+    """
+
+    def __init__(self, images: Any, preprocessing: Preprocessing, *, keep: bool) -> None:
+        self.images = images
+        self.preprocessing = preprocessing
+        self.keep = keep
+        self._pool = ThreadPoolExecutor(2)
+        self._ready: dict[int, Future[Tensor]] = {}
+
+    def fetch(self, rows: np.ndarray) -> None:
+        for row in rows.tolist():
+            if row not in self._ready:
+                self._ready[row] = self._pool.submit(self._decode, row)
+
+    def batch(self, rows: np.ndarray) -> Tensor:
+        return self.preprocessing.plain(self._pixels(rows))
+
+    def training_batch(self, rows: np.ndarray, *, seed: int, epoch: int) -> Tensor:
+        return self.preprocessing.augmented(self._pixels(rows), rows, seed=seed, epoch=epoch)
+
+    def _decode(self, row: int) -> Tensor:
+        return self.preprocessing.read([self.images[row]])[0]
+
+    def _pixels(self, rows: np.ndarray) -> Tensor:
+        self.fetch(rows)
+        pixels = torch.stack([self._ready[row].result() for row in rows.tolist()])
+        if not self.keep:
+            for row in set(rows.tolist()):
+                del self._ready[row]
+        return pixels
+
+
+class SentenceInputs:
+    """Strings, tokenised batch by batch."""
+
+    def __init__(self, texts: Sequence[str], tokenise: Any) -> None:
+        self.texts = texts
+        self.tokenise = tokenise
+
+    def fetch(self, rows: np.ndarray) -> None:
+        """Strings are always ready."""
+
+    def batch(self, rows: np.ndarray) -> Any:
+        return self.tokenise([self.texts[row] for row in rows])
+
+    def training_batch(self, rows: np.ndarray, *, seed: int, epoch: int) -> Any:
+        return self.batch(rows)
+
+
+def vector_length(values: Any) -> int | None:
+    """The length of feature vectors or word occurrences; None for pictures and strings."""
+    shape = getattr(values, "shape", ())
+    return int(shape[1]) if len(shape) == 2 else None
+
+
+def image_inputs(images: Any, body: Any, *, keep: bool) -> Inputs:
+    """Images as the body of an image network reads them."""
+    if vector_length(images) is not None:
+        return VectorInputs(images)
+    return PictureInputs(images, body.preprocessing, keep=keep)
+
+
+def text_inputs(texts: Any, body: Any) -> Inputs:
+    """Texts as the body of a text network reads them."""
+    if vector_length(texts) is not None:
+        return VectorInputs(texts)
+    return SentenceInputs(texts, body.tokenise)
+
+
+def padded_batches(n: int, size: int) -> list[tuple[np.ndarray, int]]:
+    """Rows 0..n in batches of one size, the last filled up with its own last row.
+
+    An item is then computed in the same way alone and among others. With each batch comes how
+    many of its rows are wanted.
+    """
+    batches = []
+    for start in range(0, n, size):
+        rows = np.arange(start, start + size)
+        batches.append((np.minimum(rows, n - 1), min(size, n - start)))
+    return batches
+
+
+def to_device(inputs: Any, device: torch.device) -> Any:
+    """A tensor, or a table of tensors, on another device."""
+    if isinstance(inputs, dict):
+        return {name: value.to(device) for name, value in inputs.items()}
+    return inputs.to(device)

@@ -1,0 +1,367 @@
+"""NetworkHasher: two networks and the one training loop that every network method shares."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import time
+from abc import abstractmethod
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from corrhash.codes import Codes
+from corrhash.datasets.base import PairedDataset, n_rows
+from corrhash.datasets.splits import hash_order
+from corrhash.errors import InputError
+from corrhash.methods.base import Hasher
+from corrhash.methods.batches import Batch, Rows, epoch_batches, supervision
+from corrhash.methods.checkpoint import (
+    fingerprint,
+    load_checkpoint,
+    optimizer_tensors,
+    restore_optimizer,
+    save_checkpoint,
+)
+from corrhash.methods.inputs import (
+    Inputs,
+    image_inputs,
+    padded_batches,
+    text_inputs,
+    to_device,
+    vector_length,
+)
+from corrhash.methods.training import Training
+from corrhash.methods.two_networks import (
+    Hashing,
+    Networks,
+    as_device,
+    detached_state,
+    make_image_network,
+    make_text_network,
+    parameters_by_origin,
+)
+from corrhash.metrics import evaluate
+from corrhash.progress import report
+from corrhash.relevance import Similarity
+
+ENCODE_SIZE = 64
+"""Items are encoded in batches of this one size, so that a code does not depend on its batch."""
+
+HELD_OUT = 10
+"""Without validation pairs, one in so many training pairs is held out."""
+
+FEW_CODES = 0.05
+"""Fewer distinct codes than this share of the validation items is called a collapse."""
+
+log = logging.getLogger("corrhash")
+
+
+class NetworkHasher(Hasher):
+    """A method that trains an image network and a text network together.
+
+    A method fills in ``_loss``. The best epoch by validation MAP is kept (validation items as
+    queries, training items as database, mean of both directions); ``history_`` tells each epoch.
+    """
+
+    image_features = None
+    needs_alignment = False
+
+    networks: Networks
+    training: Training
+
+    image_network_: Hashing
+    text_network_: Hashing
+    inputs_: dict[str, int | None]
+    history_: list[dict[str, Any]]
+
+    @abstractmethod
+    def _loss(self, batch: Batch) -> tuple[Tensor, dict[str, float]]:
+        """The loss of a mini-batch, and numbers worth watching beside it."""
+
+    def _fit(self, pairs: PairedDataset, validation: PairedDataset | None) -> None:
+        if validation is None:
+            pairs, validation = _hold_out(pairs, self.training.seed)
+        self._build({"image": vector_length(pairs.images), "text": vector_length(pairs.texts)})
+        _Trainer(self, pairs, validation).run()
+
+    def _build(self, inputs: dict[str, int | None]) -> None:
+        """New networks for inputs of these lengths (None: pictures, sentences)."""
+        self.inputs_ = inputs
+        with torch.random.fork_rng():
+            torch.manual_seed(self.training.seed)
+            self.image_network_ = make_image_network(self.networks, inputs["image"], self.n_bits)
+            self.text_network_ = make_text_network(self.networks, inputs["text"], self.n_bits)
+
+    def _score_image(self, images: Any) -> np.ndarray:
+        self._check_kind(images, "image")
+        inputs = image_inputs(images, self.image_network_.body, keep=False)
+        return self._score(self.image_network_, inputs, n_rows(images))
+
+    def _score_text(self, texts: Any) -> np.ndarray:
+        self._check_kind(texts, "text")
+        inputs = text_inputs(texts, self.text_network_.body)
+        return self._score(self.text_network_, inputs, n_rows(texts))
+
+    def _score(self, network: Hashing, inputs: Inputs, n: int) -> np.ndarray:
+        """(n, n_bits) scores, computed in batches of one size."""
+        device = as_device(self.training.device)
+        network.eval().to(device)
+        scores = np.empty((n, self.n_bits), dtype=np.float32)
+        batches = padded_batches(n, ENCODE_SIZE)
+        done = 0
+        with torch.inference_mode():
+            for number, (rows, wanted) in enumerate(batches):
+                for coming, _ in batches[number + 1 : number + 3]:
+                    inputs.fetch(coming)
+                part = network(to_device(inputs.batch(rows), device))
+                scores[done : done + wanted] = part[:wanted].cpu().numpy()
+                done += wanted
+        return scores
+
+    def _check_kind(self, values: Any, side: str) -> None:
+        """What is encoded must be of the kind that was trained on."""
+        trained, given = self.inputs_[side], vector_length(values)
+        if trained == given:
+            return
+        if trained is not None and given is not None:
+            raise InputError(
+                f"The model was trained on {trained} columns of {side}s. Got {given}. "
+                "Read the items with the reader of the model."
+            )
+        raw = "pictures" if side == "image" else "strings"
+        kinds = [raw if length is None else "feature vectors" for length in (trained, given)]
+        raise InputError(f"The model was trained on {kinds[0]} as {side}s. Got {kinds[1]}.")
+
+    def learned(self) -> dict[str, np.ndarray]:
+        if not hasattr(self, "image_network_"):
+            return {}
+        return {
+            f"{side}.{name}": value.numpy()
+            for side in ("image", "text")
+            for name, value in detached_state(getattr(self, f"{side}_network_")).items()
+        }
+
+    def _description(self) -> dict[str, Any]:
+        return {"inputs": self.inputs_, "history": self.history_}
+
+    def _restore(self, arrays: dict[str, np.ndarray], description: dict[str, Any]) -> None:
+        self._build(description["inputs"])
+        self.history_ = description["history"]
+        for side in ("image", "text"):
+            state = {
+                name.removeprefix(f"{side}."): torch.from_numpy(value)
+                for name, value in arrays.items()
+                if name.startswith(f"{side}.")
+            }
+            getattr(self, f"{side}_network_").load_state_dict(state)
+
+    @classmethod
+    def _from_params(cls, params: dict[str, Any]) -> Self:
+        nested = {"networks": Networks, "training": Training}
+        made = {name: nested[name](**value) for name, value in params.items() if name in nested}
+        return cls(**{**params, **made})
+
+
+class _Trainer:
+    """One training of a hasher's two networks, from its start or from a checkpoint."""
+
+    def __init__(
+        self, hasher: NetworkHasher, pairs: PairedDataset, validation: PairedDataset
+    ) -> None:
+        self.hasher, self.pairs, self.validation = hasher, pairs, validation
+        self.training = hasher.training
+        self.relation = supervision(pairs)
+        self.device = as_device(self.training.device)
+        self.networks = nn.ModuleDict(
+            {"image": hasher.image_network_, "text": hasher.text_network_}
+        ).to(self.device)
+        self._learn_scale()
+        self.images = image_inputs(pairs.images, hasher.image_network_.body, keep=True)
+        self.texts = text_inputs(pairs.texts, hasher.text_network_.body)
+        old, new = parameters_by_origin([hasher.image_network_, hasher.text_network_])
+        self.optimizer = self.training.make_optimizer(old, new)
+        self.best: dict[str, Tensor] = {}
+        self.best_map = -math.inf
+        self.history: list[dict[str, Any]] = []
+
+    def run(self) -> None:
+        """Train to the last epoch and leave the best one in the hasher."""
+        for epoch in range(self._resume(), self.training.epochs):
+            started = time.perf_counter()
+            entry = {"epoch": epoch + 1, **self._epoch(epoch)}
+            last = epoch + 1 == self.training.epochs
+            if last or (epoch + 1) % self.training.validate_every == 0:
+                entry.update(self._validate())
+            entry["seconds"] = round(time.perf_counter() - started, 3)
+            self.history.append(entry)
+            report("Training", epoch + 1, self.training.epochs, **entry)
+            self._checkpoint(epoch + 1)
+        self.networks.load_state_dict(self.best)
+        self.networks.cpu()
+        self.hasher.history_ = self.history
+
+    def _learn_scale(self) -> None:
+        """Mean and deviation of ready features, taken from the training pairs."""
+        standardise = getattr(self.hasher.image_network_.body, "standardise", None)
+        if standardise is not None:
+            values = torch.from_numpy(np.asarray(self.pairs.images, dtype=np.float32))
+            standardise.learn(values.to(self.device))
+
+    def _epoch(self, epoch: int) -> dict[str, float]:
+        """One pass over the pairs; the means of the loss and of what is watched."""
+        batches = epoch_batches(
+            self.pairs, self.relation, self.training.batch_size, self.training.seed, epoch
+        )
+        self.networks.train()
+        sums: dict[str, float] = {}
+        with torch.random.fork_rng():  # dropout depends on seed and epoch alone
+            torch.manual_seed(self.training.seed * 1_000_003 + epoch)
+            for number, rows in enumerate(batches):
+                for coming in batches[number + 1 : number + 3]:
+                    self.images.fetch(coming.images)
+                n_steps = self.training.epochs * len(batches)
+                self._set_rate(epoch * len(batches) + number, n_steps)
+                for name, value in self._step(rows, epoch).items():
+                    sums[name] = sums.get(name, 0.0) + value
+        self._check_finite(sums["loss"], epoch)
+        return {name: value / len(batches) for name, value in sums.items()}
+
+    def _check_finite(self, loss: float, epoch: int) -> None:
+        """A training that diverges ends here, not in scores that are no numbers."""
+        weights = all(torch.isfinite(p).all() for p in self.networks.parameters())
+        if not (weights and math.isfinite(loss)):
+            rate = self.training.learning_rate
+            raise InputError(
+                f"The training diverged in epoch {epoch + 1} at learning rate {rate:g}. Lower it, "
+                f"for instance to {rate / 10:g}."
+            )
+
+    def _set_rate(self, step: int, n_steps: int) -> None:
+        rate = self.training.rate_at(step, n_steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * group["times"]
+
+    def _step(self, rows: Rows, epoch: int) -> dict[str, float]:
+        keyed = {"seed": self.training.seed, "epoch": epoch}
+        images = to_device(self.images.training_batch(rows.images, **keyed), self.device)
+        texts = to_device(self.texts.training_batch(rows.texts, **keyed), self.device)
+        similarity = torch.from_numpy(self.relation.block(rows.images, rows.texts))
+        batch = Batch(
+            self.networks["image"](images),
+            self.networks["text"](texts),
+            similarity.to(self.device),
+        )
+        loss, watched = self.hasher._loss(batch)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+        return {"loss": float(loss.detach()), **watched}
+
+    def _validate(self) -> dict[str, Any]:
+        """Validation MAP of both directions, and how many codes are left apart."""
+        hasher, validation = self.hasher, self.validation
+        asked = hasher.encode_image(validation.images), hasher.encode_text(validation.texts)
+        mean = float(np.mean(self._maps(*asked)))
+        n_distinct = min(codes.n_distinct() for codes in asked)
+        if mean > self.best_map or not self.best:
+            self.best_map, self.best = mean, detached_state(self.networks)
+        _warn_of_collapse(n_distinct, len(self.validation))
+        return {"validation_map": mean, "distinct_codes": n_distinct}
+
+    def _maps(self, images: Codes, texts: Codes) -> list[float]:
+        """MAP of both directions; validation items ask, training items answer.
+
+        Judged pairs are not aligned: there the held-out judgements are asked for.
+        """
+        judged = self.validation.similarity
+        if judged is not None:
+            across = evaluate(images, texts, similarity=judged)
+            return [across.map, evaluate(texts, images, similarity=judged.T).map]
+        labels = self.validation.labels, self.pairs.labels
+        answers = (
+            self.hasher.encode_text(self.pairs.texts),
+            self.hasher.encode_image(self.pairs.images),
+        )
+        return [
+            evaluate(queries, database, *labels).map
+            for queries, database in zip((images, texts), answers, strict=True)
+        ]
+
+    def _name(self) -> str:
+        params = {**self.hasher.get_params()}
+        params["training"] = {**asdict(self.training), "checkpoint": None}
+        return fingerprint(type(self.hasher).__name__, params, self.hasher.inputs_, len(self.pairs))
+
+    def _checkpoint(self, epochs_done: int) -> None:
+        if self.training.checkpoint is None:
+            return
+        folder = Path(self.training.checkpoint)
+        tensors = {f"now.{k}": v for k, v in detached_state(self.networks).items()}
+        tensors |= {f"best.{k}": v for k, v in self.best.items()}
+        tensors |= optimizer_tensors(self.optimizer)
+        numbers = {
+            "fingerprint": self._name(),
+            "epochs_done": epochs_done,
+            "best_map": self.best_map if self.best else None,
+            "history": self.history,
+        }
+        save_checkpoint(folder, tensors, numbers)
+        with (folder / "log.jsonl").open("w") as file:
+            file.writelines(json.dumps(entry) + "\n" for entry in self.history)
+
+    def _resume(self) -> int:
+        """The epoch to begin with: 0, or where an interrupted training stopped."""
+        if self.training.checkpoint is None:
+            return 0
+        found = load_checkpoint(Path(self.training.checkpoint), self._name())
+        if found is None:
+            return 0
+        tensors, numbers = found
+        self.networks.load_state_dict(_under("now.", tensors))
+        self.best = _under("best.", tensors)
+        if numbers["best_map"] is not None:
+            self.best_map = numbers["best_map"]
+        self.history = numbers["history"]
+        restore_optimizer(self.optimizer, tensors)
+        return int(numbers["epochs_done"])
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
+
+
+def _hold_out(pairs: PairedDataset, seed: int) -> tuple[PairedDataset, PairedDataset]:
+    """A tenth for validation, chosen by hash: of the pairs, or of the judgements if not aligned."""
+    if pairs.similarity is not None:
+        held, rest = _split_judgements(pairs.similarity, seed)
+        return replace(pairs, similarity=rest), replace(pairs, similarity=held)
+    order = hash_order(pairs.row_keys(), "held out", seed)
+    n = max(1, len(pairs) // HELD_OUT)
+    return pairs.take(order[n:]), pairs.take(order[:n])
+
+
+def _split_judgements(similarity: Similarity, seed: int) -> tuple[Similarity, Similarity]:
+    """A tenth of the judged pairs, and the rest."""
+    assert similarity.judged is not None
+    known = similarity.judged.tocoo()
+    triples = np.stack([known.row, known.col, known.data], axis=1)
+    order = hash_order([f"{i},{j}" for i, j, _ in triples], "held out", seed)
+    parts = np.split(triples[order], [max(1, len(order) // HELD_OUT)])
+    held, rest = (Similarity.from_pairs(part, similarity.shape) for part in parts)
+    return held, rest
+
+
+def _warn_of_collapse(n_distinct: int, n_items: int) -> None:
+    if n_distinct < FEW_CODES * n_items:
+        log.warning(
+            "Codes collapse: only %d different codes among %d validation items. Turn pair weights "
+            "on, raise lambda_, or lower the learning rate.",
+            n_distinct,
+            n_items,
+        )

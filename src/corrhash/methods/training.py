@@ -1,0 +1,88 @@
+"""Training: how long, how fast and on what a network is trained; the values, not the loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from corrhash.errors import InputError
+
+OPTIMIZERS = ("sgd", "adamw")
+SCHEDULES = ("cosine", "step", "constant")
+
+
+@dataclass(frozen=True)
+class Training:
+    """How networks are trained.
+
+    Parameters
+    ----------
+    epochs : passes over the training pairs.
+    batch_size : images and texts a step; all pairs among them count.
+    learning_rate : at the start; the schedule lowers it.
+    optimizer : ``sgd`` (momentum 0.9) or ``adamw``.
+    weight_decay : on all weights.
+    schedule : ``cosine`` to zero, ``step`` (a tenth after two thirds), or ``constant``.
+    new_layers : the learning rate of new layers is multiplied by this, where the image network
+        starts from pretrained weights.
+    validate_every : epochs between two looks at the validation pairs; the best epoch is kept.
+    seed : of initialisation, order, dropout and augmentation.
+    device : ``cpu``, ``cuda`` or ``mps``.
+    checkpoint : folder from which an interrupted run goes on; None keeps none.
+    """
+
+    epochs: int = 60
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+    optimizer: str = "adamw"
+    weight_decay: float = 5e-4
+    schedule: str = "cosine"
+    new_layers: float = 1.0
+    validate_every: int = 5
+    seed: int = 0
+    device: str = "cpu"
+    checkpoint: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "validate_every"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1. Got {getattr(self, name)}.")
+        if not self.learning_rate > 0:
+            raise InputError(f"learning_rate must be above 0. Got {self.learning_rate}.")
+        for name, choices in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES)):
+            if getattr(self, name) not in choices:
+                raise InputError(
+                    f"There is no {name} {getattr(self, name)!r}. Choose {' or '.join(choices)}."
+                )
+        if self.device.split(":")[0] not in ("cpu", "cuda", "mps"):
+            raise InputError(f"There is no device {self.device!r}. Choose cpu, cuda or mps.")
+
+    def rate_at(self, step: int, n_steps: int) -> float:
+        """The learning rate of one step of a whole training of ``n_steps``."""
+        if self.schedule == "cosine":
+            return self.learning_rate * 0.5 * (1 + _cos_pi(step / n_steps))
+        if self.schedule == "step" and step >= 2 * n_steps // 3:
+            return self.learning_rate * 0.1
+        return self.learning_rate
+
+    def make_optimizer(self, pretrained: list[nn.Parameter], new: list[nn.Parameter]) -> Any:
+        """The optimizer, with two groups: pretrained layers at the rate, new ones above it."""
+        groups = [
+            {"params": pretrained, "times": 1.0},
+            {"params": new, "times": self.new_layers if pretrained else 1.0},
+        ]
+        groups = [group for group in groups if group["params"]]
+        if self.optimizer == "adamw":
+            return torch.optim.AdamW(groups, lr=self.learning_rate, weight_decay=self.weight_decay)
+        return torch.optim.SGD(
+            groups, lr=self.learning_rate, momentum=0.9, weight_decay=self.weight_decay
+        )
+
+
+def _cos_pi(x: float) -> float:
+    import math
+
+    return math.cos(math.pi * x)

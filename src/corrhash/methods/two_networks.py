@@ -1,0 +1,143 @@
+"""Which image and which text network a method trains, as values, and the networks made of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from corrhash.errors import InputError
+from corrhash.networks import BACKBONES
+from corrhash.networks.features_mlp import FeaturesMLP
+from corrhash.networks.hash_layer import HashLayer
+from corrhash.networks.standardise import Standardise
+from corrhash.networks.text import TagMLP
+from corrhash.networks.weights import load_weights
+
+HUB = "hf:"
+
+
+@dataclass(frozen=True)
+class Networks:
+    """Which networks to train.
+
+    Parameters
+    ----------
+    image : the network for pictures: a name in ``BACKBONES``, or ``hf:`` and a folder or hub id.
+        Ready feature vectors go through hidden layers of their own instead.
+    image_weights : a file of weights, or a name in ``WEIGHTS``; None starts from scratch.
+    image_frozen : train nothing of the image network but its hash layer.
+    text : ``tags`` for word occurrences, or ``hf:`` and a folder or hub id for sentences.
+    text_frozen : train nothing of a sentence encoder but its hash layer.
+    width, depth, dropout : the hidden layers for ready features and for word occurrences.
+    """
+
+    image: str = "small"
+    image_weights: str | None = None
+    image_frozen: bool = False
+    text: str = "tags"
+    text_frozen: bool = True
+    width: int = 4096
+    depth: int = 1
+    dropout: float = 0.5
+
+
+class Hashing(nn.Module):
+    """A body that turns inputs into features, and the hash layer that turns these into scores."""
+
+    def __init__(self, body: nn.Module, n_bits: int, *, pretrained: bool, frozen: bool) -> None:
+        super().__init__()
+        self.body = body
+        self.hash = HashLayer(body.n_features, n_bits)  # type: ignore[arg-type]
+        self.pretrained = pretrained
+        self.frozen = frozen
+        if frozen:
+            body.requires_grad_(False)
+
+    def train(self, mode: bool = True) -> Hashing:
+        """Training mode; a frozen body never enters it."""
+        super().train(mode)
+        if self.frozen:
+            self.body.eval()
+        return self
+
+    def forward(self, inputs: Any) -> Tensor:
+        """(n, n_bits) scores in [-1, 1]."""
+        return self.hash(self.body(inputs))
+
+
+class Vectors(nn.Module):
+    """Ready features: standardised, then through hidden layers."""
+
+    def __init__(self, n_inputs: int, networks: Networks) -> None:
+        super().__init__()
+        self.standardise = Standardise(n_inputs)
+        self.layers = FeaturesMLP(n_inputs, networks.width, networks.depth, networks.dropout)
+        self.n_features = self.layers.n_features
+
+    def forward(self, features: Tensor) -> Tensor:
+        return self.layers(self.standardise(features))
+
+
+def make_image_network(networks: Networks, n_inputs: int | None, n_bits: int) -> Hashing:
+    """The image network; ``n_inputs`` is the length of feature vectors, None for pictures."""
+    if n_inputs is not None:
+        return Hashing(Vectors(n_inputs, networks), n_bits, pretrained=False, frozen=False)
+    if networks.image.startswith(HUB):
+        from corrhash.networks.transformers import HubImageEncoder
+
+        body: nn.Module = HubImageEncoder(networks.image, frozen=networks.image_frozen)
+        return Hashing(body, n_bits, pretrained=True, frozen=networks.image_frozen)
+    body = BACKBONES[networks.image]()
+    if networks.image_frozen and networks.image_weights is None:
+        raise InputError(
+            f"image_frozen keeps {networks.image} as it is, but it starts from scratch. "
+            "Give image_weights, or train it."
+        )
+    if networks.image_weights is not None:
+        load_weights(body, networks.image_weights)
+    pretrained = networks.image_weights is not None
+    return Hashing(body, n_bits, pretrained=pretrained, frozen=networks.image_frozen)
+
+
+def make_text_network(networks: Networks, n_inputs: int | None, n_bits: int) -> Hashing:
+    """The text network; ``n_inputs`` is the number of words, None for sentences."""
+    if n_inputs is not None:
+        body: nn.Module = TagMLP(n_inputs, networks.width, networks.depth, networks.dropout)
+        return Hashing(body, n_bits, pretrained=False, frozen=False)
+    if not networks.text.startswith(HUB):
+        raise InputError(
+            "Sentences need a text encoder. Got text='tags'. Turn them into word occurrences "
+            "first (load_dataset does), or set text='hf:<folder or hub id>'."
+        )
+    from corrhash.networks.transformers import HubTextEncoder
+
+    body = HubTextEncoder(networks.text, frozen=networks.text_frozen)
+    return Hashing(body, n_bits, pretrained=True, frozen=networks.text_frozen)
+
+
+def parameters_by_origin(modules: list[Hashing]) -> tuple[list[Tensor], list[Tensor]]:
+    """The trainable parameters that come from pretrained bodies, and all the others."""
+    old, new = [], []
+    for module in modules:
+        of_body = {id(p) for p in module.body.parameters()} if module.pretrained else set()
+        for parameter in module.parameters():
+            if parameter.requires_grad:
+                (old if id(parameter) in of_body else new).append(parameter)
+    return old, new
+
+
+def detached_state(module: nn.Module) -> dict[str, Tensor]:
+    """A copy of all weights, which later steps do not change."""
+    return {name: value.detach().clone().cpu() for name, value in module.state_dict().items()}
+
+
+def as_device(name: str) -> torch.device:
+    """The device, if this machine has it."""
+    kind = name.split(":")[0]
+    there = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
+    if kind in there and not there[kind]():
+        raise InputError(f"This machine has no device {name!r}. Use cpu.")
+    return torch.device(name)

@@ -1,0 +1,257 @@
+"""CHN: its loss is the paper's, its variants are what they say, its training repeats itself."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from corrhash import InputError
+from corrhash.datasets import PairedDataset, make_pairs
+from corrhash.methods import Hasher
+from corrhash.methods.batches import Batch
+from corrhash.methods.chn import CHN, CHNI, CHNM, CHNQ
+from corrhash.methods.training import Training
+from corrhash.methods.two_networks import Networks
+from corrhash.metrics import evaluate
+from corrhash.relevance import Similarity
+
+QUICK = {
+    "networks": Networks(width=64),
+    "training": Training(epochs=3, learning_rate=3e-3, validate_every=1),
+}
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return make_pairs(400, seed=2)
+
+
+def random_batch(seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    u, v = (torch.rand((n, 8), generator=generator) * 2 - 1 for n in (5, 4))
+    similarity = torch.randint(0, 2, (5, 4), generator=generator) * 2 - 1
+    return Batch(u, v, similarity)
+
+
+def by_hand(batch, delta_cosine, delta_quantization, lambda_, *, balanced):
+    """O = L + lambda Q, written as loops over pairs and items."""
+    u, v, s = (
+        t.double().numpy() for t in (batch.image_scores, batch.text_scores, batch.similarity)
+    )
+    p = np.mean(s > 0)
+    total = 0.0
+    for i in range(len(u)):
+        for j in range(len(v)):
+            cosine = u[i] @ v[j] / np.linalg.norm(u[i]) / np.linalg.norm(v[j])
+            weight = (0.5 / p if s[i, j] > 0 else 0.5 / (1 - p)) if balanced else 1.0
+            total += weight * max(0, delta_cosine - s[i, j] * cosine) ** 2 / s.size
+    for side in (u, v):
+        for row in side:
+            corner = np.abs(row).sum() / np.linalg.norm(row) / np.sqrt(len(row))
+            total += lambda_ * max(0, delta_quantization - corner) / len(side)
+    return total
+
+
+@pytest.mark.parametrize("balanced", [True, False])
+def test_the_loss_is_the_sum_of_the_paper(balanced):
+    hasher = CHN(8, delta_cosine=0.6, delta_quantization=0.95, lambda_=0.3, pair_weights=balanced)
+    batch = random_batch()
+    loss, _ = hasher._loss(batch)
+    assert float(loss) == pytest.approx(by_hand(batch, 0.6, 0.95, 0.3, balanced=balanced), rel=1e-5)
+
+
+def test_the_literal_mode_has_the_published_settings():
+    hasher = CHN.literal(16, delta=0.7, lambda_=0.2, epochs=5)
+    assert hasher.delta_cosine == hasher.delta_quantization == 0.7
+    assert not hasher.pair_weights
+    training = hasher.training
+    assert (training.optimizer, training.batch_size, training.weight_decay) == ("sgd", 64, 5e-4)
+    assert (training.epochs, training.new_layers) == (5, 10.0)
+
+
+def test_without_a_weight_of_the_quantization_loss_chn_is_chn_q_bit_for_bit(pairs):
+    zero = CHN(16, lambda_=0.0, **QUICK).fit(pairs)
+    variant = CHNQ(16, **QUICK).fit(pairs)
+    for side in ("image", "text"):
+        values = getattr(pairs, f"{side}s")
+        first, second = (getattr(h, f"encode_{side}")(values) for h in (zero, variant))
+        np.testing.assert_array_equal(first.packed, second.packed)
+
+
+def test_chn_m_is_the_squared_distance_of_cosines_from_similarities():
+    batch = random_batch()
+    loss, _ = CHNM(8, lambda_=0.0, pair_weights=False)._loss(batch)
+    unit = [torch.nn.functional.normalize(t) for t in (batch.image_scores, batch.text_scores)]
+    assert float(loss) == pytest.approx(
+        float((batch.similarity - unit[0] @ unit[1].T).square().mean()), rel=1e-5
+    )
+
+
+def test_chn_i_compares_inner_products_with_similarities():
+    batch = random_batch()
+    loss, _ = CHNI(8, lambda_=0.0, pair_weights=False)._loss(batch)
+    products = batch.image_scores @ batch.text_scores.T / 8
+    assert float(loss) == pytest.approx(
+        float((batch.similarity - products).square().mean()), rel=1e-5
+    )
+
+
+def test_two_trainings_with_one_seed_give_the_same_codes_and_another_seed_others(pairs):
+    first, second = (CHN(16, **QUICK).fit(pairs).encode_image(pairs.images) for _ in range(2))
+    np.testing.assert_array_equal(first.packed, second.packed)
+    other = replace(QUICK["training"], seed=1)
+    third = CHN(16, networks=QUICK["networks"], training=other).fit(pairs)
+    assert not np.array_equal(first.packed, third.encode_image(pairs.images).packed)
+
+
+def test_training_leaves_the_random_numbers_of_the_caller_alone(pairs):
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    CHN(8, **QUICK).fit(pairs)
+    torch.testing.assert_close(torch.rand(3), expected)
+
+
+def test_judged_pairs_of_unaligned_images_and_texts_are_learned(pairs):
+    """The click-through case: more texts than images, a third of the pairs judged."""
+    rng = np.random.default_rng(0)
+    texts = np.concatenate([np.arange(400), rng.integers(0, 400, 100)])
+    truth = Similarity.from_labels(pairs.labels, pairs.labels[texts]).block()
+    judged = np.argwhere(rng.random(truth.shape) < 0.3)
+    triples = [(i, j, truth[i, j]) for i, j in judged]
+    clicks = PairedDataset(
+        pairs.images,
+        pairs.texts[texts],
+        similarity=Similarity.from_pairs(triples, shape=truth.shape),
+    )
+    training = Training(epochs=1, learning_rate=3e-3, batch_size=64)
+    hasher = CHN(16, networks=Networks(width=128), training=training).fit(clicks)
+    test = make_pairs(700, seed=2).take(slice(400, None))
+    scores = evaluate(
+        hasher.encode_image(test.images), hasher.encode_text(test.texts), test.labels, test.labels
+    )
+    chance = Similarity.from_labels(test.labels).share_similar
+    assert scores.map > chance + 0.05
+
+
+def test_pictures_are_learned_from_their_pixels():
+    """Red and blue pictures, tagged accordingly."""
+    rng = np.random.default_rng(0)
+    classes = rng.integers(0, 2, 160)
+    images = rng.integers(0, 60, (160, 40, 40, 3), dtype=np.uint8)
+    images[np.arange(160), :, :, classes * 2] += 150
+    labels = np.eye(2, dtype=int)[classes]
+    pairs = PairedDataset(images, labels.astype(np.float32), labels)
+    training = Training(epochs=4, learning_rate=3e-3, validate_every=2)
+    hasher = CHN(8, networks=Networks(width=16), training=training).fit(pairs)
+    scores = evaluate(hasher.encode_image(images), hasher.encode_text(pairs.texts), labels, labels)
+    assert scores.map > 0.9
+    again = hasher.score_image(images[5:6])
+    np.testing.assert_allclose(again, hasher.score_image(images)[5:6], atol=1e-5)
+
+
+def test_a_model_of_pictures_survives_its_folder(tmp_path):
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 255, (30, 40, 40, 3), dtype=np.uint8)
+    labels = np.eye(2, dtype=int)[np.arange(30) % 2]
+    pairs = PairedDataset(images, labels.astype(np.float32), labels)
+    hasher = CHN(8, networks=Networks(width=16), training=Training(epochs=1)).fit(pairs)
+    hasher.save(tmp_path)
+    again = Hasher.load(tmp_path)
+    assert again.training == hasher.training
+    assert again.history_ == hasher.history_
+    np.testing.assert_array_equal(
+        again.encode_image(images).packed, hasher.encode_image(images).packed
+    )
+    with pytest.raises(InputError, match=r"trained on pictures as images. Got feature vectors"):
+        again.encode_image(np.ones((2, 5)))
+
+
+TRAIN = """
+import sys
+from corrhash.datasets import make_pairs
+from corrhash.methods.chn import CHN
+from corrhash.methods.training import Training
+from corrhash.methods.two_networks import Networks
+pairs = make_pairs(400, seed=2)
+training = Training(epochs=12, learning_rate=3e-3, validate_every=2, checkpoint=sys.argv[1])
+hasher = CHN(16, networks=Networks(width=64), training=training).fit(pairs)
+hasher.encode_image(pairs.images).save(sys.argv[2])
+"""
+
+
+def test_a_killed_training_goes_on_and_ends_with_the_same_codes(tmp_path):
+    def start(checkpoint, codes):
+        return subprocess.Popen([sys.executable, "-c", TRAIN, checkpoint, codes])
+
+    whole = start(tmp_path / "a", tmp_path / "a.npz")
+    assert whole.wait(120) == 0
+    killed = start(tmp_path / "b", tmp_path / "b.npz")
+    deadline = time.monotonic() + 60
+    log = tmp_path / "b" / "log.jsonl"
+    while time.monotonic() < deadline and not (log.exists() and len(log.read_text()) > 200):
+        time.sleep(0.01)
+    os.kill(killed.pid, signal.SIGKILL)
+    assert killed.wait(60) == -signal.SIGKILL
+    assert not (tmp_path / "b.npz").exists()
+    assert start(tmp_path / "b", tmp_path / "b.npz").wait(120) == 0
+    assert Path(tmp_path / "a.npz").read_bytes() == Path(tmp_path / "b.npz").read_bytes()
+
+
+def test_a_checkpoint_of_another_training_is_not_taken_over(pairs, tmp_path):
+    training = replace(QUICK["training"], checkpoint=str(tmp_path))
+    CHN(16, networks=QUICK["networks"], training=training).fit(pairs)
+    with pytest.raises(InputError, match="checkpoint of another training"):
+        CHN(16, lambda_=0.2, networks=QUICK["networks"], training=training).fit(pairs)
+    (tmp_path / "checkpoint.json").write_text("{")
+    with pytest.raises(InputError, match="is damaged"):
+        CHN(16, networks=QUICK["networks"], training=training).fit(pairs)
+
+
+def test_a_learning_rate_that_diverges_is_told_with_a_smaller_one(pairs):
+    training = Training(epochs=3, optimizer="sgd", learning_rate=1e30)
+    with pytest.raises(InputError, match=r"diverged in epoch 1 at learning rate 1e\+30. Lower"):
+        CHN(16, networks=QUICK["networks"], training=training).fit(pairs)
+
+
+def test_one_class_alone_cannot_be_told_apart(pairs):
+    one = replace(pairs, labels=np.ones((400, 1), dtype=int))
+    with pytest.raises(InputError, match="known pairs are similar, so there is nothing to tell"):
+        CHN(16, **QUICK).fit(one)
+
+
+def test_collapsing_codes_are_told(pairs, caplog):
+    training = Training(epochs=1, learning_rate=1e-9)
+    constant = replace(pairs, images=np.ones((400, 4)), texts=np.ones((400, 3)))
+    CHN(16, networks=Networks(width=8), training=training).fit(constant)
+    assert "Codes collapse: only 1 different codes among 40 validation items" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (dict(epochs=0), "epochs must be at least 1. Got 0"),
+        (dict(learning_rate=0), "learning_rate must be above 0. Got 0"),
+        (dict(optimizer="lion"), "no optimizer 'lion'. Choose sgd or adamw"),
+        (dict(schedule="wild"), "no schedule 'wild'"),
+        (dict(device="tpu"), "no device 'tpu'. Choose cpu, cuda or mps"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(change, message):
+    with pytest.raises(InputError, match=message):
+        Training(**change)
+
+
+def test_frozen_networks_need_weights():
+    images = np.zeros((30, 40, 40, 3), np.uint8)
+    labels = np.eye(2, dtype=int)[np.arange(30) % 2]
+    pairs = PairedDataset(images, labels.astype(np.float32), labels)
+    with pytest.raises(InputError, match="image_frozen keeps small as it is"):
+        CHN(8, networks=Networks(image_frozen=True)).fit(pairs)
