@@ -2,6 +2,7 @@
 
 import inspect
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -49,6 +50,14 @@ def test_the_class_tells_what_it_is_and_shows_an_example(name):
     page = inspect.getdoc(METHODS[name])
     for part in ("Parameters", "References", "Examples", ">>> ", "Relatives:", "Needs "):
         assert part in page
+
+
+def test_the_documents_have_a_page_and_the_readme_a_row(name):
+    root = Path(__file__).parent.parent
+    assert (root / "docs" / "methods" / f"{name}.md").exists()
+    assert f"\n{name}\n" in (root / "docs" / "methods" / "index.md").read_text()
+    assert f"| {METHODS[name].__name__} |" in (root / "README.md").read_text()
+    assert (root / "tests" / "methods" / f"test_{name}.py").exists()
 
 
 def test_fit_returns_the_hasher(name, pairs):
@@ -110,6 +119,14 @@ def test_dense_and_sparse_texts_give_the_same_codes(name, pairs, fitted):
     hasher = fitted(name)
     scores = hasher.score_text(pairs.texts.toarray())
     np.testing.assert_allclose(scores, hasher.score_text(pairs.texts), atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.bool_])
+def test_tags_of_small_integers_are_learned_like_real_numbers(name, pairs, fitted, dtype):
+    part = pairs.take(slice(0, 600))
+    hasher = METHODS[name](N_BITS).fit(replace(part, texts=part.texts.astype(dtype)))
+    codes, expected = (h.encode_text(pairs.texts) for h in (hasher, fitted(name)))
+    np.testing.assert_array_equal(codes.packed, expected.packed)
 
 
 def test_saving_and_loading_gives_the_same_codes(name, pairs, fitted, tmp_path):
