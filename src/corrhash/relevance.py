@@ -15,6 +15,9 @@ from corrhash.errors import InputError
 Labels = Any
 """An (n, n_classes) 0/1 matrix: a NumPy array, nested lists, or a SciPy sparse matrix."""
 
+ROWS_AT_ONCE = 1 << 14
+"""Dense labels are made sparse in blocks, so that little is held beside them."""
+
 
 def as_labels(labels: Labels, name: str = "labels") -> sp.csr_array:
     """``labels`` as a sparse (n, n_classes) matrix of 0 and 1, or an error that says why not."""
@@ -30,13 +33,24 @@ def as_labels(labels: Labels, name: str = "labels") -> sp.csr_array:
             f"{name} must be an (n, n_classes) matrix of 0 and 1. Got shape {table.shape} of "
             f"{table.dtype}. Class numbers become such a matrix by np.eye(n_classes)[numbers]."
         )
-    wrong = values[(values != 0) & (values != 1)]
+    wrong = _neither_zero_nor_one(values)
     if len(wrong):
         raise InputError(
             f"{name} must be 0 or 1. Got {wrong[0]} ({len(wrong)} such values in all). "
             "Use labels > 0 if positive numbers mean that an item carries the label."
         )
-    return sp.csr_array(table != 0).astype(np.uint8)
+    if sp.issparse(labels):
+        return sp.csr_array(table != 0).astype(np.uint8)
+    blocks = range(0, max(1, len(table)), ROWS_AT_ONCE)
+    parts = [sp.csr_array(table[row : row + ROWS_AT_ONCE] != 0) for row in blocks]
+    return sp.vstack(parts, format="csr").astype(np.uint8)
+
+
+def _neither_zero_nor_one(values: NDArray[Any]) -> NDArray[Any]:
+    """The values that no label may have; whole numbers are checked by their range alone."""
+    if values.dtype.kind in "iub" and (values.size == 0 or 0 <= values.min() <= values.max() <= 1):
+        return values.ravel()[:0]
+    return values[(values != 0) & (values != 1)]
 
 
 def share_label(query_labels: Labels, database_labels: Labels) -> NDArray[np.bool_]:
