@@ -16,7 +16,7 @@ Labels = Any
 """An (n, n_classes) 0/1 matrix: a NumPy array, nested lists, or a SciPy sparse matrix."""
 
 ROWS_AT_ONCE = 1 << 14
-"""Dense labels are made sparse in blocks, so that little is held beside them."""
+"""Labels are turned from one form into another in blocks, so that little is held beside them."""
 
 
 def as_labels(labels: Labels, name: str = "labels") -> sp.csr_array:
@@ -233,9 +233,11 @@ def label_masks(labels: sp.csr_array) -> NDArray[np.uint64]:
     """Labels as bit masks, (ceil(n_classes / 64), n): the form that the kernels read."""
     n, n_classes = labels.shape
     masks = np.zeros((max(1, -(-n_classes // 64)), n), dtype=np.uint64)
-    rows = np.repeat(np.arange(n), np.diff(labels.indptr))
-    bits = np.uint64(1) << (labels.indices % 64).astype(np.uint64)
-    np.bitwise_or.at(masks, (labels.indices // 64, rows), bits)
+    for start in range(0, n, ROWS_AT_ONCE):
+        part = labels[start : start + ROWS_AT_ONCE]
+        rows = start + np.repeat(np.arange(part.shape[0]), np.diff(part.indptr))
+        bits = np.uint64(1) << (part.indices % 64).astype(np.uint64)
+        np.bitwise_or.at(masks, (part.indices // 64, rows), bits)
     return masks
 
 
