@@ -19,7 +19,7 @@ from corrhash.kernels.histograms import (
 from corrhash.metrics.gains import Gains
 from corrhash.metrics.tied_groups import Counts, RankedSlice, TiedGroups
 
-CELLS_AT_ONCE = 1 << 18
+CELLS_AT_ONCE = 1 << 16
 """How many counts, or ranked items, are held at a time: some MB."""
 
 
