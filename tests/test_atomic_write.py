@@ -30,6 +30,11 @@ def test_a_finished_write_replaces_the_old_file(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_folder_is_not_overwritten_by_a_file(tmp_path):
+    with pytest.raises(InputError, match="it is a folder"), atomic_write(tmp_path):
+        pass
+
+
 def test_a_folder_that_is_not_there_is_named(tmp_path):
     with (
         pytest.raises(InputError, match=r"Cannot write .*missing"),

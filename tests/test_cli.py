@@ -1,6 +1,7 @@
 """The command line: each verb does its work, helps in 80 columns, and answers mistakes."""
 
 import json
+import shlex
 import subprocess
 import sys
 
@@ -78,10 +79,13 @@ def test_a_model_is_evaluated_in_both_directions(model):
     assert "image → text" in output
     assert "database without training items" in output
     scores = json.loads(run("evaluate", model, "synthetic", "--json").stdout)
-    assert set(scores) == {"image->text", "text->image"}
-    assert scores["image->text"]["map"] > 0.36
+    assert set(scores) == {"all", "without_training_items"}
+    assert scores["all"]["image->text"]["map"] > 0.36
+    sizes = [scores[which]["text->image"]["n_database"] for which in scores]
+    assert sizes == [7400, 4400]
     stable = run("evaluate", model, "synthetic", "--json", "--reading", "hashnet@50").stdout
-    assert json.loads(stable)["text->image"]["ties"] == "stable"
+    assert json.loads(stable)["all"]["text->image"]["ties"] == "stable"
+    assert "MAP" in run("evaluate", model, "synthetic", "--ties", "optimistic").output
 
 
 def test_encoded_items_are_those_that_python_encodes(model, tmp_path):
@@ -108,21 +112,46 @@ def test_a_method_of_ones_own_is_named_by_its_place(tmp_path):
     assert "MAP" in output
 
 
+def test_the_next_command_that_training_names_works(tmp_path):
+    folder = tmp_path / "my model"
+    place = "tests.methods.test_base:Thresholds"
+    said = run("train", "synthetic", "--method", place, "--bits", "8", "--out", folder).output
+    words = shlex.split(said[said.index("Next: corrhash ") :])[2:]
+    assert "MAP" in run(*words).output
+
+
+HASHER = "corrhash.methods:Hasher"
 MISTAKES = {
     "no dataset 'cats'": ["train", "cats", "--out", "x"],
     "no method 'best'": ["train", "synthetic", "--method", "best", "--out", "x"],
     "n_bits must be from 1 to 1024. Got 0": ["train", "synthetic", "--bits", "0", "--out", "x"],
     "NAME=VALUE. Got 'eps'": ["train", "synthetic", "--set", "eps", "--out", "x"],
     "has no parameter 'epz'": ["train", "synthetic", "--set", "epz=1", "--out", "x"],
+    "use --bits": ["train", "synthetic", "--set", "n_bits=8", "--out", "x"],
+    "a number above 0. Got 'abc'": ["train", "synthetic", "--set", "eps=abc", "--out", "x"],
+    "trained on synthetic, and reads its items only. Got scenes": ["evaluate", "MODEL", "scenes"],
+    "Hasher is not a method": ["train", "synthetic", "--method", HASHER, "--out", "x"],
+    "dumps is not a method": ["train", "synthetic", "--method", "json:dumps", "--out", "x"],
     "no model in nowhere": ["evaluate", "nowhere", "synthetic"],
+    "no model in m[bold]x": ["evaluate", "m[bold]x", "synthetic"],
+    "no model in [/red]": ["evaluate", "[/red]", "synthetic"],
     "no part 'test'": ["encode", "nowhere", "synthetic", "--part", "test", "--out", "x"],
 }
 
 
+def test_a_place_that_cannot_be_written_is_told_before_the_work(monkeypatch, capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    said = fail(monkeypatch, capsys, "train", "synthetic", "--out", tmp_path / "file")
+    assert "is a file. Give a folder" in said
+    said = fail(monkeypatch, capsys, "demo", "--out", tmp_path / "file")
+    assert "Cannot make the folder" in said
+
+
 @pytest.mark.parametrize("message", MISTAKES)
-def test_a_mistake_is_answered_by_a_sentence(message, monkeypatch, capsys, tmp_path):
+def test_a_mistake_is_answered_by_a_sentence(message, model, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
-    said = fail(monkeypatch, capsys, *MISTAKES[message])
+    arguments = [model if word == "MODEL" else word for word in MISTAKES[message]]
+    said = fail(monkeypatch, capsys, *arguments)
     assert message in said
     assert "Traceback" not in said
     assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,7 @@
 """Codes: packing, distances, files, and answers to bad input."""
 
+import contextlib
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -77,6 +79,36 @@ def test_codes_cannot_be_changed():
         codes.packed[0, 0] = 1
     with pytest.raises(AttributeError):
         codes.n_bits = 3
+
+
+def test_codes_do_not_follow_later_changes_of_the_bytes_they_were_made_of():
+    packed = np.zeros((2, 1), np.uint8)
+    codes = Codes(packed, 3)
+    packed[:] = 255
+    assert codes.hamming(codes).max() == 0
+
+
+def test_bits_are_not_picked_by_indexing():
+    with pytest.raises(IndexError, match="picked by rows alone"):
+        Codes.from_signs([[1, 1]])[:, ::-1]
+
+
+def test_no_flipped_bit_in_a_file_leads_to_a_strange_error(tmp_path):
+    path = tmp_path / "codes.npz"
+    codes = Codes.from_signs(random_signs(5, 64))
+    codes.save(path)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for place in rng.integers(0, len(whole), 150):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 64]) + whole[place + 1 :])
+        with contextlib.suppress(InputError):  # any other error fails the test
+            Codes.load(path)
+
+
+def test_keys_must_be_as_many_as_codes(tmp_path):
+    save_codes(tmp_path / "codes.npz", {"codes": Codes.from_signs([[1]])}, keys=["a", "b"])
+    with pytest.raises(InputError, match="2 keys for other numbers of codes"):
+        Codes.load(tmp_path / "codes.npz")
 
 
 def test_distinct_codes_are_counted():

@@ -71,6 +71,9 @@ def test_bad_input_is_told(scheme):
         index.search(random_codes(1, 8))
     with pytest.raises(InputError, match="Got 8 and 16 bits"):
         index.add([9], random_codes(1, 8))
+    for ids in ([1.5], [2**64 - 1]):
+        with pytest.raises(InputError, match="whole numbers that fit into 64 bits"):
+            index.add(ids, codes[:1])
     for k in (0, -1, 2.5):
         with pytest.raises(InputError, match=f"k must be a whole number from 1 up. Got {k}"):
             index.search(codes, k)

@@ -2,6 +2,7 @@
 
 import inspect
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -66,6 +67,15 @@ def test_the_class_tells_what_it_is_and_shows_an_example(name):
         assert part in page
 
 
+def test_the_documents_have_a_page_and_the_readme_a_row(name):
+    root = Path(__file__).parent.parent
+    file = METHODS[name].__module__.rpartition(".")[2]  # variants share the file of their method
+    assert (root / "docs" / "methods" / f"{file}.md").exists()
+    assert f"\n{file}\n" in (root / "docs" / "methods" / "index.md").read_text()
+    assert f"`{name}`" in (root / "README.md").read_text()
+    assert (root / "tests" / "methods" / f"test_{file}.py").exists()
+
+
 def test_fit_returns_the_hasher(name, pairs):
     hasher = quick(name)
     assert hasher.fit(pairs.take(slice(0, 300))) is hasher
@@ -125,6 +135,14 @@ def test_dense_and_sparse_texts_give_the_same_codes(name, pairs, fitted):
     hasher = fitted(name)
     scores = hasher.score_text(pairs.texts.toarray())
     np.testing.assert_allclose(scores, hasher.score_text(pairs.texts), atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.bool_])
+def test_tags_of_small_integers_are_learned_like_real_numbers(name, pairs, fitted, dtype):
+    part = pairs.take(slice(0, 600))
+    hasher = quick(name).fit(replace(part, texts=part.texts.astype(dtype)))
+    codes, expected = (h.encode_text(pairs.texts) for h in (hasher, fitted(name)))
+    np.testing.assert_array_equal(codes.packed, expected.packed)
 
 
 def test_saving_and_loading_gives_the_same_codes(name, pairs, fitted, tmp_path):

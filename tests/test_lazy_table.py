@@ -19,7 +19,7 @@ def test_listing_the_names_imports_nothing():
     assert "colorsys" in sys.modules
 
 
-@pytest.mark.parametrize("place", ["nowhere.at.all:Thing", "math:nothing", "math"])
+@pytest.mark.parametrize("place", ["nowhere.at.all:Thing", "math:nothing", "math", ":x"])
 def test_a_place_that_cannot_be_loaded_is_named(place):
     with pytest.raises(InputError, match=f"Cannot load '{place}'.*package.module:Name"):
         load_attribute(place)

@@ -39,8 +39,8 @@ def test_masks_hold_the_labels_bit_by_bit(labels):
 
 
 def test_many_labels_do_not_overflow():
-    ones = np.ones((1, 700), dtype=int)
-    assert Similarity.from_labels(ones).gains().toarray() == [[700]]
+    ones = np.ones((1, 70_000), dtype=int)
+    assert Similarity.from_labels(ones).gains().toarray() == [[70_000]]
 
 
 def test_a_block_of_judged_pairs_says_what_is_unknown():
@@ -79,6 +79,9 @@ def test_partners_are_similar_to_each_other_alone():
         ([(0, 0, 1), (0, 5, 1)], r"column 5 \(pair 1\), but there are 2 columns"),
         ([(-1, 0, 1)], "row -1"),
         ([(1, 1, 1), (1, 1, -1)], "Row 1 and column 1 are judged both"),
+        ([(0, 1, 1, 0, 0, 1)], r"an \(n, 3\) table of numbers. Got shape \(1, 6\)"),
+        ([(0.5, 1, 1)], "whole numbers"),
+        ([(np.nan, 1, 1)], "whole numbers"),
     ],
 )
 def test_judgements_that_make_no_sense_are_refused(pairs, message):

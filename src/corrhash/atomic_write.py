@@ -1,4 +1,4 @@
-"""Writing a file so that a crash leaves either the old one or the new one, never half of one."""
+"""Writing so that a crash leaves either the old file or the new one, never half of one."""
 
 import os
 import secrets
@@ -22,6 +22,8 @@ def atomic_write(path: str | Path) -> Iterator[BinaryIO]:
     'hello'
     """
     path = Path(path)
+    if path.is_dir():
+        raise InputError(f"Cannot write {path}: it is a folder. Give the name of a file.")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         file = temporary.open("xb")
@@ -39,6 +41,18 @@ def atomic_write(path: str | Path) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def make_folder(folder: str | Path) -> Path:
+    """The folder, made if it is not there, or an error that says why it cannot be."""
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"Cannot make the folder {folder}: {error.strerror}. Choose another place."
+        ) from error
+    return folder
 
 
 def _sync_folder(folder: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -29,19 +31,21 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
 )
 out = Console()
 err = Console(stderr=True)
 
 DatasetArgument = Annotated[
-    str, typer.Argument(metavar="DATASET", help="A name; [bold]corrhash datasets[/] lists them.")
+    str, typer.Argument(metavar="DATASET", help="A name; **corrhash datasets** lists them.")
 ]
 ModelArgument = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A folder that [bold]corrhash train[/] wrote.")
+    Path, typer.Argument(metavar="MODEL", help="A folder that **corrhash train** wrote.")
 ]
 BitsOption = Annotated[int, typer.Option("--bits", help="Length of the codes, 1 to 1024.")]
-SeedOption = Annotated[int, typer.Option(help="The same seed gives the same split and codes.")]
+SeedOption = Annotated[
+    int, typer.Option(min=0, help="The same seed gives the same split and codes.")
+]
 MethodOption = Annotated[
     str | None,
     typer.Option("--method", help="package.module:Class, if the model is of a class of your own."),
@@ -59,15 +63,17 @@ def demo(
     Scenes are drawn by the program, so nothing is downloaded. CVH learns from simple features of
     the pictures and from their tags; random codes stand beside it.
     """
+    from corrhash.atomic_write import make_folder
     from corrhash.datasets import load_dataset
     from corrhash.experiments.directions import encode_pairs, random_codes, score_directions
     from corrhash.experiments.plots import plot_curves
     from corrhash.methods import METHODS
 
+    make_folder(folder)
     with _progress():
         split = load_dataset("scenes", seed=seed, image_features="simple", n=pictures)
     _say_split(split)
-    table = _score_table("MAP over the whole ranking", "method", "bits")
+    table = _score_table("MAP over the whole ranking, expected over ties", "method", "bits")
     for n_bits in (16, 32, 64):
         with out.status(f"Learning {n_bits} bits"):
             hasher = METHODS["cvh"](n_bits).fit(split.train, split.validation)
@@ -80,10 +86,10 @@ def demo(
         for name, of_method in scores.items():
             _add_scores(table, of_method, name, str(n_bits))
         if n_bits == 32:
-            folder.mkdir(parents=True, exist_ok=True)
             plot_curves(scores, folder / "curves.png", f"{split.name}, {n_bits} bits")
     out.print(table)
-    out.print(f"Precision-recall curves: [bold]{folder / 'curves.png'}[/]")
+    _say("More bits do not help CVH: its later directions are mostly noise.")
+    _say(f"Precision-recall curves: {folder / 'curves.png'}")
 
 
 @app.command()
@@ -100,7 +106,7 @@ def train(
     ] = None,
     image_features: Annotated[
         str | None,
-        typer.Option(help="What pictures become for methods that read features.", metavar="NAME"),
+        typer.Option(help="What pictures become, for methods that read features: simple."),
     ] = None,
     seed: SeedOption = 0,
 ) -> None:
@@ -109,8 +115,9 @@ def train(
     Example: corrhash train scenes --method cvh --bits 32 --set eps=0.01 --out model
     """
     from corrhash.datasets import Reader, load_dataset
-    from corrhash.experiments.trained_model import TrainedModel
+    from corrhash.experiments.trained_model import TrainedModel, check_model_folder
 
+    check_model_folder(folder)
     hasher = _new_hasher(_method_class(method), bits, _parse_params(params or []))
     with _progress():
         split = load_dataset(
@@ -122,8 +129,9 @@ def train(
         hasher.fit(split.train, split.validation)
     TrainedModel(hasher, split.reader or Reader(), dataset, seed).save(folder)
     seconds = time.perf_counter() - started
-    out.print(f"Trained {hasher} in {seconds:.1f} s. Model: [bold]{folder}[/]", highlight=False)
-    out.print(f"Next: corrhash evaluate {folder} {dataset}", highlight=False)
+    _say(f"Trained {hasher} in {seconds:.1f} s. Model: {folder}")
+    own = f" --method {method}" if ":" in method else ""
+    _say(f"Next: corrhash evaluate {shlex.quote(str(folder))} {dataset}{own}")
 
 
 @app.command()
@@ -135,7 +143,10 @@ def evaluate(
         typer.Option(help="all, dcmh, hashnet@R, first@k, possible@k or trec@k."),
     ] = "all",
     ties: Annotated[
-        str | None, typer.Option(help="expected, stable, optimistic or pessimistic.")
+        str | None,
+        typer.Option(
+            help="expected, stable, optimistic or pessimistic; by default that of the reading."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Every number, as JSON.")] = False,
     method: MethodOption = None,
@@ -148,17 +159,20 @@ def evaluate(
     from corrhash.experiments.directions import encode_pairs, score_directions
 
     with _progress():
-        trained = _load_model(model, method)
+        trained = _load_model(model, dataset, method)
         split = trained.load_split(dataset)
         query, database = (encode_pairs(trained.hasher, p) for p in (split.query, split.database))
-    options = {"reading": reading, "ties": ties, "ndcg_at": (100,)}
+    bounds = ties in ("optimistic", "pessimistic")  # not defined for NDCG
+    options = {"reading": reading, "ties": ties, "ndcg_at": () if bounds else (100,)}
     scores = score_directions(split, query, database, **options)
-    if as_json:
-        sys.stdout.write(json.dumps({d: s.as_dict() for d, s in scores.items()}) + "\n")
-        return
     unseen = ~split.train_in_database
     new = {side: codes[unseen] for side, codes in database.items()}
     without = score_directions(split.without_trained(), query, new, **options)
+    if as_json:
+        both = {"all": scores, "without_training_items": without}
+        plain = {name: {d: s.as_dict() for d, s in of.items()} for name, of in both.items()}
+        sys.stdout.write(json.dumps(plain) + "\n")
+        return
     _print_scores(scores, without)
 
 
@@ -181,11 +195,11 @@ def encode(
     if part not in PARTS:
         raise InputError(f"There is no part {part!r}. Choose one of: {', '.join(PARTS)}.")
     with _progress():
-        trained = _load_model(model, method)
+        trained = _load_model(model, dataset, method)
         pairs = getattr(trained.load_split(dataset), part)
         codes = encode_pairs(trained.hasher, pairs)
         save_codes(path, codes, pairs.row_keys())
-    out.print(f"{codes['image']} of images and of texts each: [bold]{path}[/]", highlight=False)
+    _say(f"{codes['image']} of images and of texts each: {path}")
 
 
 @app.command()
@@ -193,8 +207,6 @@ def methods(
     name: Annotated[str | None, typer.Argument(help="A method, to read its page.")] = None,
 ) -> None:
     """List the methods, or print the page of one."""
-    import inspect
-
     from corrhash.docpage import reflow
     from corrhash.methods import METHODS
 
@@ -244,15 +256,24 @@ def _options(
 def _method_class(name: str) -> Any:
     """A class from the table, or one of the user's own."""
     from corrhash.lazy_table import load_attribute
-    from corrhash.methods import METHODS
+    from corrhash.methods import METHODS, Hasher
 
-    return load_attribute(name) if ":" in name else METHODS[name]
+    method = load_attribute(name) if ":" in name else METHODS[name]
+    is_method = isinstance(method, type) and issubclass(method, Hasher)
+    if not is_method or inspect.isabstract(method):
+        raise InputError(f"{name} is not a method: it is no subclass of corrhash.methods.Hasher.")
+    return method
 
 
 def _new_hasher(method: Any, bits: int, params: dict[str, Any]) -> Any:
     """A hasher with these parameters, if the method has them."""
-    known = method(bits).get_params()
+    from corrhash.codes import check_n_bits
+
+    check_n_bits(bits)
+    known = [name for name in method(bits).get_params() if name != "n_bits"]
     for name in params:
+        if name == "n_bits":
+            raise InputError("The length of the codes has an option of its own: use --bits.")
         if name not in known:
             raise InputError(
                 f"{method.__name__} has no parameter {name!r}. It has: {', '.join(known)}."
@@ -260,11 +281,17 @@ def _new_hasher(method: Any, bits: int, params: dict[str, Any]) -> Any:
     return method(bits, **params)
 
 
-def _load_model(folder: Path, method: str | None) -> Any:
+def _load_model(folder: Path, dataset: str, method: str | None) -> Any:
     from corrhash.experiments.trained_model import TrainedModel
     from corrhash.methods import Hasher
 
-    return TrainedModel.load(folder, Hasher if method is None else _method_class(method))
+    trained = TrainedModel.load(folder, Hasher if method is None else _method_class(method))
+    if dataset != trained.dataset:
+        raise InputError(
+            f"The model in {folder} was trained on {trained.dataset}, and reads its items only. "
+            f"Got {dataset}. Use {trained.dataset}, or train a model on {dataset}."
+        )
+    return trained
 
 
 def _parse_params(texts: list[str]) -> dict[str, Any]:
@@ -289,7 +316,8 @@ def _first_line(thing: Any) -> str:
 def _progress() -> Iterator[None]:
     """A bar for each task that reports how far it is; gone when all are done."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=err, transient=True) as bars:
+    options: Any = {"transient": True, "disable": not err.is_terminal}
+    with Progress(*columns, TimeRemainingColumn(), console=err, **options) as bars:
         tasks: dict[str, Any] = {}
 
         def show(step: Step) -> None:
@@ -301,12 +329,17 @@ def _progress() -> Iterator[None]:
             yield
 
 
+def _say(line: str) -> None:
+    """A line as it is: names of files may look like markup."""
+    out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
 def _say_split(split: RetrievalSplit) -> None:
     sizes = (
         f"{len(split.train):,} to train on, {len(split.query):,} queries, "
         f"{len(split.database):,} in the database"
     )
-    out.print(f"{split.name}: {sizes}", highlight=False)
+    _say(f"{split.name}: {sizes}")
 
 
 def _score_table(title: str, *columns: str) -> Table:
@@ -332,7 +365,7 @@ def _print_scores(scores: dict[str, Scores], without: dict[str, Scores]) -> None
         "precision@1": lambda s: s.precision_at.get(1),
         "precision@100": lambda s: s.precision_at.get(100),
         "precision within radius 2": lambda s: s.precision_within_2,
-        "NDCG@100": lambda s: s.ndcg_at[100],
+        "NDCG@100": lambda s: s.ndcg_at.get(100),
     }
     for name, number in rows.items():
         values = [number(s) for s in scores.values()]
@@ -340,13 +373,16 @@ def _print_scores(scores: dict[str, Scores], without: dict[str, Scores]) -> None
     counts = {
         "queries": "n_queries",
         "  without a relevant item": "n_empty",
+        "  without one in the top": "n_empty_top",
         "  without a known word": "n_untagged",
         "database": "n_database",
         "distinct codes of queries": "n_distinct_queries",
         "distinct codes of the database": "n_distinct_database",
     }
     for name, attribute in counts.items():
-        table.add_row(name, *(f"{getattr(s, attribute):,}" for s in scores.values()))
+        numbers = [getattr(s, attribute) for s in scores.values()]
+        if None not in numbers:
+            table.add_row(name, *(f"{number:,}" for number in numbers))
     out.print(table)
 
 
@@ -355,8 +391,6 @@ def main() -> None:
     try:
         app()
     except InputError as error:
-        err.print(f"[bold red]Error:[/] {error}", highlight=False, soft_wrap=True)
+        err.print("Error:", style="bold red", end=" ")
+        err.print(str(error), markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        err.print("Interrupted.")
-        sys.exit(130)

@@ -61,9 +61,7 @@ class Codes:
                 f"Bits beyond the {n_bits} of the code must be zero. "
                 "Use Codes.from_scores or Codes.from_signs to pack."
             )
-        packed = packed.view()
-        packed.flags.writeable = False
-        object.__setattr__(self, "packed", packed)
+        object.__setattr__(self, "packed", _unchangeable(packed))
         object.__setattr__(self, "n_bits", n_bits)
 
     @classmethod
@@ -99,7 +97,9 @@ class Codes:
     @classmethod
     def _from_bits(cls, bits: NDArray[np.bool_]) -> Codes:
         check_n_bits(bits.shape[1])
-        return cls(np.packbits(bits, axis=1, bitorder="little"), bits.shape[1])
+        packed = np.packbits(bits, axis=1, bitorder="little")
+        packed.flags.writeable = False  # nobody else holds it, so that it need not be copied
+        return cls(packed, bits.shape[1])
 
     def signs(self) -> NDArray[np.int8]:
         """The codes as an (n, n_bits) array of -1 and +1."""
@@ -140,12 +140,16 @@ class Codes:
 
     def __getitem__(self, rows: Any) -> Codes:
         """The codes at ``rows`` (a slice, a mask, a list): Codes again, also for a single row."""
+        if isinstance(rows, tuple):
+            raise IndexError("Codes are picked by rows alone. Their bits are in signs().")
         if isinstance(rows, (int, np.integer)):
             rows = [rows]
         try:
-            return Codes(self.packed[rows], self.n_bits)
+            packed = self.packed[rows]
         except IndexError as error:
             raise IndexError(f"There are {len(self)} codes: {error}") from error
+        packed.flags.writeable = False
+        return Codes(packed, self.n_bits)
 
     def __repr__(self) -> str:
         return f"Codes({len(self):,} codes of {self.n_bits} bits)"
@@ -188,21 +192,29 @@ def load_codes(path: str | Path) -> tuple[dict[str, Codes], NDArray[np.str_]]:
     if not Path(path).exists():
         raise InputError(f"There is no file {path}. Check the path.")
     try:
-        if not zipfile.is_zipfile(path):
-            raise ValueError("it is no .npz archive")
-        with np.load(path, allow_pickle=False) as archive:
-            n_bits = int(archive["n_bits"])
-            keys = archive["keys"]
-            codes = {
-                name.removeprefix("packed_"): Codes(archive[name], n_bits)
-                for name in archive.files
-                if name.startswith("packed_")
-            }
-    except (zipfile.BadZipFile, EOFError, KeyError, ValueError, OSError) as error:
+        return _read_archive(path)
+    except Exception as error:  # a damaged archive can fail in any way
         raise InputError(
-            f"{path} is not a whole file of codes ({error}). "
+            f"{path} is not a whole file of codes ({error or type(error).__name__}). "
             "It was cut short or written by another program; encode again."
         ) from error
+
+
+def _read_archive(path: str | Path) -> tuple[dict[str, Codes], NDArray[np.str_]]:
+    if not zipfile.is_zipfile(path):
+        raise ValueError("it is no .npz archive")
+    with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        n_bits = check_n_bits(archive["n_bits"][()])
+        keys = archive["keys"]
+        codes = {
+            name.removeprefix("packed_"): Codes(archive[name], n_bits)
+            for name in archive.files
+            if name.startswith("packed_")
+        }
+    if not codes:
+        raise ValueError("it holds no codes")
+    if len(keys) and {len(c) for c in codes.values()} != {len(keys)}:
+        raise ValueError(f"it holds {len(keys)} keys for other numbers of codes")
     return codes, keys
 
 
@@ -217,6 +229,16 @@ def check_n_bits(n_bits: Any) -> int:
     return int(n_bits)
 
 
+def check_codes(value: Any) -> Codes:
+    """``value`` itself, if it is Codes."""
+    if not isinstance(value, Codes):
+        raise InputError(
+            f"Codes are wanted. Got {type(value).__name__}. "
+            "Make them with Codes.from_scores(scores) or hasher.encode_text(texts)."
+        )
+    return value
+
+
 def check_same_bits(queries: int, database: int) -> None:
     """Codes can only be compared with codes of the same length."""
     if queries != database:
@@ -226,8 +248,19 @@ def check_same_bits(queries: int, database: int) -> None:
         )
 
 
+def _unchangeable(array: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The array itself if nobody can change it, else a copy."""
+    if array.flags.writeable:
+        array = array.copy()
+        array.flags.writeable = False
+    return array
+
+
 def _as_table(values: ArrayLike, name: str) -> NDArray[Any]:
-    table = np.asarray(values)
+    try:
+        table = np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"{name} must be rows of equal length. Got {error}.") from error
     if table.ndim != 2 or table.dtype.kind not in "fiub":
         raise InputError(
             f"{name} must be an (n, n_bits) array of numbers. "

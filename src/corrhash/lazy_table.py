@@ -7,6 +7,12 @@ from typing import Any
 from corrhash.errors import InputError
 
 
+class UnknownNameError(InputError, KeyError):
+    """A name that a table does not have; a KeyError too, as for any mapping."""
+
+    __str__ = ValueError.__str__  # that of KeyError would put the sentence into quotes
+
+
 class LazyTable(Mapping[str, Any]):
     """Maps names to ``"module:attribute"`` strings and loads the attribute on use.
 
@@ -15,7 +21,7 @@ class LazyTable(Mapping[str, Any]):
     3.141592653589793
     >>> table["e"]
     Traceback (most recent call last):
-    corrhash.errors.InputError: There is no constant 'e'. Choose one of: pi.
+    corrhash.lazy_table.UnknownNameError: There is no constant 'e'. Choose one of: pi.
     """
 
     def __init__(self, kind: str, places: dict[str, str]) -> None:
@@ -24,7 +30,9 @@ class LazyTable(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.places:
-            raise InputError(f"There is no {self.kind} {name!r}. Choose one of: {', '.join(self)}.")
+            raise UnknownNameError(
+                f"There is no {self.kind} {name!r}. Choose one of: {', '.join(self)}."
+            )
         return load_attribute(self.places[name])
 
     def __contains__(self, name: object) -> bool:
@@ -42,7 +50,7 @@ def load_attribute(place: str) -> Any:
     module, _, attribute = place.partition(":")
     try:
         return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError) as error:
         raise InputError(
             f"Cannot load {place!r}: {error}. Write it as package.module:Name, "
             "with the package on Python's path."

@@ -15,25 +15,42 @@ from corrhash.errors import InputError
 Labels = Any
 """An (n, n_classes) 0/1 matrix: a NumPy array, nested lists, or a SciPy sparse matrix."""
 
+ROWS_AT_ONCE = 1 << 14
+"""Labels are turned from one form into another in blocks, so that little is held beside them."""
+
 
 def as_labels(labels: Labels, name: str = "labels") -> sp.csr_array:
     """``labels`` as a sparse (n, n_classes) matrix of 0 and 1, or an error that says why not."""
     if sp.issparse(labels):
         table, values = labels, labels.tocsr().data
     else:
-        table = values = np.asarray(labels)
+        try:
+            table = values = np.asarray(labels)
+        except ValueError as error:
+            raise InputError(f"{name} must be rows of equal length. Got {error}.") from error
     if table.ndim != 2 or table.dtype.kind not in "fiub":
         raise InputError(
             f"{name} must be an (n, n_classes) matrix of 0 and 1. Got shape {table.shape} of "
             f"{table.dtype}. Class numbers become such a matrix by np.eye(n_classes)[numbers]."
         )
-    wrong = values[(values != 0) & (values != 1)]
+    wrong = _neither_zero_nor_one(values)
     if len(wrong):
         raise InputError(
             f"{name} must be 0 or 1. Got {wrong[0]} ({len(wrong)} such values in all). "
             "Use labels > 0 if positive numbers mean that an item carries the label."
         )
-    return sp.csr_array(table != 0).astype(np.uint8)
+    if sp.issparse(labels):
+        return sp.csr_array(table != 0).astype(np.uint8)
+    blocks = range(0, max(1, len(table)), ROWS_AT_ONCE)
+    parts = [sp.csr_array(table[row : row + ROWS_AT_ONCE] != 0) for row in blocks]
+    return sp.vstack(parts, format="csr").astype(np.uint8)
+
+
+def _neither_zero_nor_one(values: NDArray[Any]) -> NDArray[Any]:
+    """The values that no label may have; whole numbers are checked by their range alone."""
+    if values.dtype.kind in "iub" and (values.size == 0 or 0 <= values.min() <= values.max() <= 1):
+        return values.ravel()[:0]
+    return values[(values != 0) & (values != 1)]
 
 
 def share_label(query_labels: Labels, database_labels: Labels) -> NDArray[np.bool_]:
@@ -86,8 +103,7 @@ class Similarity:
     @classmethod
     def from_pairs(cls, pairs: ArrayLike, shape: tuple[int, int]) -> Similarity:
         """Judged pairs ``(row, column, s)`` with s = +1 or -1; all other pairs are unknown."""
-        table = np.asarray(pairs).reshape(-1, 3) if np.size(pairs) else np.empty((0, 3), np.int64)
-        rows, columns, values = table.T
+        rows, columns, values = _triples(pairs).T
         wrong = (values != 1) & (values != -1)
         if wrong.any():
             at = int(np.argmax(wrong))
@@ -103,7 +119,7 @@ class Similarity:
                     f"A judged pair names {name} {numbers[at]} (pair {at}), "
                     f"but there are {limit} {name}s, numbered from 0."
                 )
-        cell = rows.astype(np.int64) * shape[1] + columns.astype(np.int64)
+        cell = rows * shape[1] + columns
         order = np.argsort(cell, kind="stable")
         cell, values = cell[order], values[order]
         again = cell[1:] == cell[:-1]
@@ -165,11 +181,11 @@ class Similarity:
         """(rows, columns), sparse: the number of shared labels; 1 for a pair judged similar."""
         if self.judged is not None:
             similar = self.judged.copy()
-            similar.data = (similar.data > 0).astype(np.uint8)
+            similar.data = (similar.data > 0).astype(np.int8)
             similar.eliminate_zeros()
-            return similar.astype(np.uint16)
+            return similar.astype(np.uint32)
         rows, columns = self._labels
-        return sp.csr_array(rows.astype(np.uint16) @ columns.astype(np.uint16).T)
+        return sp.csr_array(rows.astype(np.uint32) @ columns.astype(np.uint32).T)
 
     @property
     def n_known(self) -> int:
@@ -192,19 +208,36 @@ class Similarity:
             return float(np.mean(self.judged.data > 0))
         # Items with equal labels behave alike: count over the distinct label sets only.
         (rows, row_counts), (columns, column_counts) = map(_distinct_rows, self._labels)
-        shared = sp.csr_array(rows.astype(np.uint16) @ columns.astype(np.uint16).T)
+        shared = sp.csr_array(rows.astype(np.uint32) @ columns.astype(np.uint32).T)
         shared.data[:] = 1
         n_similar = row_counts @ (shared.astype(np.float64) @ column_counts)
         return float(n_similar / self.n_known)
+
+
+def _triples(pairs: ArrayLike) -> NDArray[np.int64]:
+    """Judged pairs as an (n, 3) table of whole numbers."""
+    table = np.asarray(pairs)
+    if table.size == 0:
+        return np.empty((0, 3), dtype=np.int64)
+    if table.ndim != 2 or table.shape[1] != 3 or table.dtype.kind not in "fiu":
+        raise InputError(
+            "Judged pairs are triples (row, column, 1 or -1), an (n, 3) table of numbers. "
+            f"Got shape {table.shape} of {table.dtype}."
+        )
+    if table.dtype.kind == "f" and not np.array_equal(table, np.trunc(table)):
+        raise InputError("Judged pairs are whole numbers: (row, column, 1 or -1). Got fractions.")
+    return table.astype(np.int64)
 
 
 def label_masks(labels: sp.csr_array) -> NDArray[np.uint64]:
     """Labels as bit masks, (ceil(n_classes / 64), n): the form that the kernels read."""
     n, n_classes = labels.shape
     masks = np.zeros((max(1, -(-n_classes // 64)), n), dtype=np.uint64)
-    rows = np.repeat(np.arange(n), np.diff(labels.indptr))
-    bits = np.uint64(1) << (labels.indices % 64).astype(np.uint64)
-    np.bitwise_or.at(masks, (labels.indices // 64, rows), bits)
+    for start in range(0, n, ROWS_AT_ONCE):
+        part = labels[start : start + ROWS_AT_ONCE]
+        rows = start + np.repeat(np.arange(part.shape[0]), np.diff(part.indptr))
+        bits = np.uint64(1) << (part.indices % 64).astype(np.uint64)
+        np.bitwise_or.at(masks, (part.indices // 64, rows), bits)
     return masks
 
 

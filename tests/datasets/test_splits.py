@@ -61,6 +61,11 @@ def test_items_without_a_label_only_stand_in_the_database():
     assert set(range(10)) <= set(split.database.images.ravel())
 
 
+def test_an_empty_part_is_refused():
+    with pytest.raises(InputError, match=r"needs an item. Got 0 queries"):
+        draw_split(pairs_of(30), "example", 0, n_query=0, n_validation=10, n_train=10)
+
+
 def test_more_than_there_is_is_refused():
     with pytest.raises(InputError, match=r"30 labelled items, but .* make 31"):
         draw_split(pairs_of(30), "example", 0, n_query=11, n_validation=10, n_train=10)

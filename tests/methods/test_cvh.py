@@ -60,5 +60,5 @@ def test_constant_columns_and_a_ridge_of_zero_are_refused():
     constant = PairedDataset(np.ones((50, 6)), np.ones((50, 6)))
     with pytest.raises(InputError, match="All columns are constant"):
         CVH(4).fit(constant)
-    with pytest.raises(InputError, match=r"eps must be above 0. Got 0"):
+    with pytest.raises(InputError, match=r"eps must be a number above 0. Got 0"):
         CVH(4, eps=0).fit(make_pairs(50))

@@ -90,11 +90,6 @@ def test_the_bounds_over_ties_are_the_best_and_the_worst_order(relevant_first, r
         np.testing.assert_allclose(average_precision(groups, reading)[0], slow, atol=1e-12)
 
 
-def test_the_first_k_relevant_items_have_no_expectation_where_ties_are_cut():
-    with pytest.raises(InputError, match=r"first@1 has no closed form.*stable"):
-        ap([0, 0, 0], [1, 1, 0], "first@1")
-
-
 @pytest.mark.parametrize("text", ["map", "all@5", "hashnet", "first@0", "trec@-1", "hashnet@1.5"])
 def test_an_unknown_reading_is_refused_with_the_list_of_names(text):
     with pytest.raises(InputError, match=r"There is no reading .*hashnet@R"):

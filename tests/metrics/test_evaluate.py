@@ -1,6 +1,7 @@
 """evaluate() against loops over single queries, its invariances, and its answers to bad input."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -139,9 +140,6 @@ def test_ndcg_counts_shared_labels_as_gain(retrieval):
     ]
     scores = evaluate(**retrieval, ties="stable", ndcg_at=(10,))
     assert scores.ndcg_at[10] == pytest.approx(np.mean(values), abs=1e-12)
-    expected = evaluate(**retrieval, ndcg_at=(10,)).ndcg_at[10]
-    assert evaluate(**retrieval, ties="pessimistic", ndcg_at=(10,)).ndcg_at[10] <= expected
-    assert evaluate(**retrieval, ties="optimistic", ndcg_at=(10,)).ndcg_at[10] >= expected
 
 
 def test_the_numbers_do_not_depend_on_threads_or_on_asking_for_ndcg(retrieval):
@@ -202,9 +200,9 @@ def test_random_codes_score_the_share_of_relevant_items():
     assert scores.map == pytest.approx(1 / 3, abs=0.01)
 
 
-@pytest.mark.parametrize("n_classes", [9, 70, 300])
+@pytest.mark.parametrize("n_classes", [9, 70, 1500])
 def test_labels_count_alike_dense_or_sparse_few_or_many(retrieval, n_classes):
-    """Columns without a label change nothing; beyond 256 classes relevant rows are listed."""
+    """Columns without a label change nothing; beyond 1,024 classes relevant rows are listed."""
     wide = {
         name: sp.csr_matrix(np.pad(retrieval[name], ((0, 0), (n_classes - 9, 0))))
         for name in ("query_labels", "database_labels")
@@ -214,6 +212,50 @@ def test_labels_count_alike_dense_or_sparse_few_or_many(retrieval, n_classes):
     assert padded.as_dict() == plain.as_dict()
     stable = evaluate(**{**retrieval, **wide}, ties="stable")
     assert stable.as_dict() == evaluate(**retrieval, ties="stable").as_dict()
+
+
+@pytest.mark.parametrize("n_classes", [20, 1500])
+def test_memory_stays_below_the_matrix_of_queries_and_database(n_classes):
+    rng = np.random.default_rng(0)
+    codes = Codes.from_scores(rng.standard_normal((40_200, 16)))
+    labels = sp.random_array((40_200, n_classes), density=3 / n_classes, rng=rng) > 0
+    frequent = sp.csr_array(rng.random((40_200, 3)) < 0.3)  # most items are relevant to most
+    labels = sp.hstack([frequent, labels], format="csr")
+    evaluate(codes[:2], codes[200:], labels[:2], labels[200:])  # compiles
+    tracemalloc.start()
+    evaluate(codes[:200], codes[200:], labels[:200], labels[200:])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 200 * 40_000 * 2  # bytes: well below the distances alone in float64
+
+
+@pytest.mark.parametrize("ranked", ["codes of 512 bits", "scores"])
+def test_the_first_k_have_no_expectation_whatever_the_data(retrieval, ranked):
+    rng = np.random.default_rng(0)
+    sides = [rng.standard_normal((n, 512)) for n in (25, 60)]
+    if ranked != "scores":
+        sides = [Codes.from_scores(side) for side in sides]
+    labels = retrieval["query_labels"], retrieval["database_labels"]
+    with pytest.raises(InputError, match="no closed form over ties"):
+        evaluate(*sides, *labels, reading="first@5", ties="expected")
+
+
+def test_cosines_of_very_large_and_very_small_rows_are_right(retrieval):
+    rng = np.random.default_rng(5)
+    queries, database = rng.standard_normal((25, 8)), rng.standard_normal((60, 8))
+    labels = retrieval["query_labels"], retrieval["database_labels"]
+    scale = 10.0 ** rng.integers(-250, 250, (60, 1))
+    assert_same(
+        evaluate(queries * 1e200, database * scale, *labels), evaluate(queries, database, *labels)
+    )
+
+
+def test_scores_cannot_be_changed(retrieval):
+    scores = evaluate(**retrieval)
+    with pytest.raises(TypeError):
+        scores.precision_at[1] = 1.0
+    with pytest.raises(ValueError, match="read-only"):
+        scores.average_precisions[0] = 1.0
 
 
 def test_judged_pairs_count_like_labels_where_all_are_known(retrieval):
@@ -326,7 +368,11 @@ BAD_INPUT = {
     "reading": (dict(reading="best"), "There is no reading 'best'"),
     "ties": (dict(ties="random"), "no tie rule 'random'"),
     "first": (dict(reading="first@5", ties="expected"), "no closed form over ties"),
-    "rank": (dict(ranks=(0, 5)), r"ranks must be whole numbers from 1 up. Got \[0, 5\]"),
+    "bounds": (dict(ties="optimistic", ndcg_at=(5,)), "NDCG has graded gains"),
+    "number": (dict(ndcg_at=10), "ndcg_at must be a list of whole numbers from 1 up. Got 10"),
+    "ragged": (dict(query_labels=[[1], [1, 0]]), "query_labels must be rows of equal length"),
+    "fraction": (dict(ranks=(1.5,)), r"whole numbers from 1 up. Got \(1.5,\)"),
+    "rank": (dict(ranks=(0, 5)), r"ranks must be a list of whole numbers from 1 up. Got \(0, 5\)"),
     "mask": (dict(untagged=[True]), r"one entry a query: \(25,\)"),
     "untagged": (dict(untagged=[True] * 25), "None of the 25 text queries"),
     "both": (dict(similarity=Similarity.partners(3)), "both labels and a similarity"),
@@ -344,7 +390,7 @@ def test_bad_input_is_told_with_the_value_and_the_way_out(retrieval, case):
 def test_an_empty_side_is_refused(retrieval, side):
     labels = {"queries": "query_labels", "database": "database_labels"}[side]
     empty = {side: retrieval[side][:0], labels: retrieval[labels][:0]}
-    with pytest.raises(InputError, match=f"no {side} to evaluate"):
+    with pytest.raises(InputError, match=f"nothing to evaluate: {side} has 0 rows"):
         evaluate(**{**retrieval, **empty})
 
 

@@ -108,7 +108,7 @@ class PairedDataset:
         )
 
     def without_labels(self) -> PairedDataset:
-        """The same pairs, stripped of all supervision but the pairing itself."""
+        """The same pairs without their labels."""
         return replace(self, labels=None)
 
     def row_keys(self) -> list[str]:
@@ -212,7 +212,10 @@ def _check_images(images: Any) -> Any:
 def _check_texts(texts: Any) -> Any:
     """Tag occurrences as a sparse matrix or a finite 2-D array; strings as a list."""
     if sp.issparse(texts):
-        return sp.csr_array(texts)
+        matrix = sp.csr_array(texts)
+        if not np.isfinite(matrix.data).all():
+            raise InputError("texts must be finite. Leave out what is not a number.")
+        return matrix
     if isinstance(texts, (list, tuple)) and all(isinstance(text, str) for text in texts):
         return list(texts)
     array = np.asarray(texts)

@@ -23,6 +23,9 @@ IMAGE_FEATURES = {"simple": simple_features}
 """What pictures can be turned into for methods that learn from feature vectors."""
 
 READER_FILE = "reader.json"
+FORMAT = "corrhash reader 1"
+MIN_COUNT = 5
+"""Words of fewer texts than this are not counted."""
 
 
 def words_of(text: str) -> list[str]:
@@ -113,7 +116,7 @@ class Reader:
     def save(self, folder: str | Path) -> None:
         """Write the reader into a model's folder."""
         words = None if self.vocabulary is None else self.vocabulary.words
-        content = {"words": words, "image_features": self.image_features}
+        content = {"format": FORMAT, "words": words, "image_features": self.image_features}
         with atomic_write(Path(folder) / READER_FILE) as file:
             file.write(json.dumps(content, ensure_ascii=False, indent=1).encode())
 
@@ -123,6 +126,8 @@ class Reader:
         path = Path(folder) / READER_FILE
         try:
             content = json.loads(path.read_bytes())
+            if content["format"] != FORMAT:
+                raise ValueError(f"format {content['format']!r}, not {FORMAT!r}")
             words, image_features = content["words"], content["image_features"]
         except FileNotFoundError as error:
             raise InputError(f"There is no {path}: {folder} is not a model.") from error
@@ -138,6 +143,7 @@ def fit_reader(split: RetrievalSplit, image_features: str | None = None) -> Read
             f"There are no image features {image_features!r}. "
             f"Choose one of: {', '.join(IMAGE_FEATURES)}."
         )
-    texts = split.database.texts
-    vocabulary = Vocabulary.fit(texts, min_count=5) if isinstance(texts, list) else None
-    return Reader(vocabulary, image_features)
+    if not isinstance(split.pairs.texts, list):
+        return Reader(None, image_features)
+    texts = (split.pairs.texts[row] for row in split.database_rows)
+    return Reader(Vocabulary.fit(texts, min_count=MIN_COUNT), image_features)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, cpu_count, delayed
 
 from corrhash.datasets.base import PairedDataset, RetrievalSplit
 from corrhash.datasets.drawing import (
@@ -70,7 +69,7 @@ def draw_scenes(n: int, seed: int = 0, size: int = 96, workers: int | None = Non
     'travel dogs downtown car'
     """
     _check(n, seed, size, workers)
-    n_processes = max(1, min(workers or _n_cores(), n // WORTH_A_PROCESS))
+    n_processes = max(1, min(workers or cpu_count(), n // WORTH_A_PROCESS))
     if n_processes == 1:
         return _draw_rows(seed, size, 0, n)
     # joblib's processes, unlike those of the standard library, do not run the caller's script.
@@ -104,13 +103,6 @@ def _check(n: int, seed: int, size: int, workers: int | None) -> None:
         raise InputError(
             f"`workers` must be at least 1. Got {workers}. Leave it out to use every core."
         )
-
-
-def _n_cores() -> int:
-    """The cores this process may use, where the system tells."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _draw_rows(seed: int, size: int, first: int, last: int) -> Scenes:

@@ -38,6 +38,11 @@ def draw_split(
     if pairs.labels is not None:
         labelled = np.diff(pairs.labels.indptr) > 0
         order = order[labelled[order]]
+    if min(n_query, n_validation, n_train) < 1:
+        raise InputError(
+            f"Every part of a split needs an item. Got {n_query} queries, {n_validation} for "
+            f"validation and {n_train} for training. Use more items."
+        )
     wanted = n_query + n_validation + n_train
     if wanted > len(order):
         raise InputError(

@@ -43,7 +43,8 @@ def make_pairs(
     instance_noise : deviation of what makes an item unlike others of its concepts.
     nuisance : deviation of the factors that only the image side has.
     tag_noise : share of tags drawn from the background.
-    seed : the same seed gives the same pairs, and item i is of the same world whatever ``n`` is.
+    seed : the same seed and ``n`` give the same pairs; another ``n`` gives other items of the same
+        world (the same concepts, words and maps).
 
     Examples
     --------
@@ -52,6 +53,8 @@ def make_pairs(
     """
     if n < 1:
         raise InputError(f"make_pairs needs at least one pair. Got n={n}.")
+    if seed < 0:
+        raise InputError(f"seed must be 0 or more. Got {seed}.")
     if n_concepts < 3:
         raise InputError(f"Items carry up to three concepts. Got n_concepts={n_concepts}.")
     world, items = (np.random.default_rng([seed, part]) for part in (0, 1))

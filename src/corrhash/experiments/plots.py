@@ -38,7 +38,7 @@ def plot_curves(scores: dict[str, dict[str, Scores]], path: str | Path, title: s
         recall.set(title=arrow, xlabel="recall", xlim=(0, 1))
         rank.set(title=arrow, xlabel="rank R")
         recall.legend(frameon=False)
-    panels[0, 0].set_ylabel("precision")
+    panels[0, 0].set_ylabel("highest precision at this recall or more")
     panels[1, 0].set_ylabel("precision among the first R")
     for panel in panels.flat:
         panel.set_ylim(0, 1)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import secrets
+import shutil
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from corrhash.atomic_write import atomic_write
+from corrhash.atomic_write import atomic_write, make_folder
 from corrhash.datasets import load_dataset
 from corrhash.datasets.base import RetrievalSplit
 from corrhash.datasets.reader import Reader
@@ -14,6 +17,7 @@ from corrhash.errors import InputError
 from corrhash.methods.base import Hasher
 
 TRAINING_FILE = "training.json"
+FORMAT = "corrhash training 1"
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,23 +29,36 @@ class TrainedModel:
     hasher : the method, fitted.
     reader : how raw pictures and strings become what the hasher reads.
     dataset, seed : what it was trained on; the seed decides who was held out as a query.
+    options : of the dataset, such as its size where it is generated.
     """
 
     hasher: Hasher
     reader: Reader
     dataset: str
     seed: int
+    options: dict[str, Any] = field(default_factory=dict)
 
     def load_split(self, dataset: str) -> RetrievalSplit:
         """A dataset, split with the seed of the training and read with the reader of the model."""
-        return load_dataset(dataset, seed=self.seed, reader=self.reader)
+        options = self.options if dataset == self.dataset else {}
+        return load_dataset(dataset, seed=self.seed, reader=self.reader, **options)
 
     def save(self, folder: str | Path) -> None:
-        """Write the model into ``folder``."""
-        self.hasher.save(folder)
-        self.reader.save(folder)
-        with atomic_write(Path(folder) / TRAINING_FILE) as file:
-            file.write(json.dumps({"dataset": self.dataset, "seed": self.seed}).encode())
+        """Write the model into ``folder``, in place of what is there.
+
+        All files are written beside it first, so that they always belong to one training.
+        """
+        folder = Path(folder)
+        new = make_folder(folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp"))
+        try:
+            self.hasher.save(new)
+            self.reader.save(new)
+            training = {"format": FORMAT, "dataset": self.dataset, "seed": self.seed}
+            with atomic_write(new / TRAINING_FILE) as file:
+                file.write(json.dumps({**training, "options": self.options}).encode())
+            _replace_folder(folder, new)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
 
     @classmethod
     def load(cls, folder: str | Path, method: type[Hasher] = Hasher) -> TrainedModel:
@@ -50,7 +67,33 @@ class TrainedModel:
         path = Path(folder) / TRAINING_FILE
         try:
             training = json.loads(path.read_bytes())
+            if training["format"] != FORMAT:
+                raise ValueError(f"format {training['format']!r}, not {FORMAT!r}")
             dataset, seed = str(training["dataset"]), int(training["seed"])
+            options = dict(training["options"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"Cannot read {path} ({error}). Train the model again.") from error
-        return cls(hasher, Reader.load(folder), dataset, seed)
+        return cls(hasher, Reader.load(folder), dataset, seed, options)
+
+
+def check_model_folder(folder: str | Path) -> None:
+    """Whether a model may be written here, asked before the work of training one."""
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file. Give a folder for the model.")
+    others = folder.exists() and any(folder.iterdir()) and not (folder / TRAINING_FILE).exists()
+    if others:
+        raise InputError(
+            f"{folder} holds files that are not a model. Choose a new or empty folder."
+        )
+    make_folder(folder.absolute().parent)
+
+
+def _replace_folder(folder: Path, new: Path) -> None:
+    """Put ``new`` in the place of ``folder``."""
+    check_model_folder(folder)
+    old = folder.with_name(f"{new.name}.old")
+    if folder.exists():
+        folder.rename(old)
+    new.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)

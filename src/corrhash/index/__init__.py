@@ -23,7 +23,7 @@ def open_index(uri: str, n_bits: int) -> CodeIndex:
     """
     for scheme in ENGINES:
         if uri.startswith(scheme):
-            engine: CodeIndex = ENGINES[scheme](n_bits)
+            engine: CodeIndex = ENGINES[scheme].open(uri, n_bits)
             return engine
     raise InputError(f"There is no engine for {uri!r}. Addresses begin with: {', '.join(ENGINES)}.")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from corrhash.codes import Codes
 from corrhash.errors import InputError
@@ -32,8 +33,21 @@ class CodeIndex(Protocol):
     def __len__(self) -> int: ...
 
 
+def as_ids(ids: ArrayLike) -> NDArray[np.int64]:
+    """Ids as 64-bit whole numbers, if that is what they are."""
+    numbers = np.asarray(ids)
+    if numbers.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if numbers.dtype.kind not in "iu" or np.any(numbers > np.iinfo(np.int64).max):
+        raise InputError(
+            "Ids are whole numbers that fit into 64 bits. "
+            f"Got {numbers.dtype} such as {numbers.ravel()[0]!r}."
+        )
+    return numbers.astype(np.int64)
+
+
 def check_k(k: int) -> int:
     """``k`` as an int, if it is a number of answers that can be asked for."""
-    if int(k) != k or k < 1:
-        raise InputError(f"k must be a whole number from 1 up. Got {k}.")
+    if not isinstance(k, (int, np.integer)) or k < 1:
+        raise InputError(f"k must be a whole number from 1 up. Got {k!r}.")
     return int(k)

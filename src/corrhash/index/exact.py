@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from corrhash.codes import Codes, check_n_bits, check_same_bits
+from corrhash.codes import Codes, check_codes, check_n_bits, check_same_bits
 from corrhash.errors import InputError
-from corrhash.index.base import check_k
+from corrhash.index.base import as_ids, check_k
 from corrhash.kernels.scan import nearest
 from corrhash.ranking import Ranking
 
@@ -29,6 +29,11 @@ class ExactIndex:
     (array([[11, 12]]), array([[1, 1]], dtype=int32))
     """
 
+    @classmethod
+    def open(cls, uri: str, n_bits: int) -> ExactIndex:
+        """A new index; ``memory:`` keeps nothing."""
+        return cls(n_bits)
+
     def __init__(self, n_bits: int, threads: int | None = None) -> None:
         self.n_bits = check_n_bits(n_bits)
         self.threads = threads
@@ -37,8 +42,8 @@ class ExactIndex:
 
     def add(self, ids: ArrayLike, codes: Codes) -> None:
         """Keep codes under ids that are not taken yet."""
-        numbers = np.asarray(ids, dtype=np.int64)
-        check_same_bits(codes.n_bits, self.n_bits)
+        numbers = as_ids(ids)
+        check_same_bits(check_codes(codes).n_bits, self.n_bits)
         if numbers.shape != (len(codes),):
             raise InputError(f"Give one id a code. Got {numbers.size} ids, {len(codes)} codes.")
         together = np.concatenate([self._ids, numbers])
@@ -55,14 +60,14 @@ class ExactIndex:
 
     def delete(self, ids: ArrayLike) -> int:
         """Forget ids; how many of them were there."""
-        gone = np.isin(self._ids, np.asarray(ids, dtype=np.int64))
+        gone = np.isin(self._ids, as_ids(ids))
         self._ids = self._ids[~gone]
         self._planes = np.ascontiguousarray(self._planes[:, ~gone])
         return int(np.count_nonzero(gone))
 
     def search(self, queries: Codes, k: int = 10) -> Ranking:
         """The ``k`` nearest ids of each query; all of them where there are fewer than ``k``."""
-        check_same_bits(queries.n_bits, self.n_bits)
+        check_same_bits(check_codes(queries).n_bits, self.n_bits)
         k = min(check_k(k), len(self))
         if k == 0 or len(queries) == 0:
             empty = np.empty((len(queries), k), dtype=np.int64)

@@ -7,6 +7,9 @@ METHODS = LazyTable(
     "method",
     {
         "chn": "corrhash.methods.chn:CHN",
+        "chn-i": "corrhash.methods.chn:CHNI",
+        "chn-m": "corrhash.methods.chn:CHNM",
+        "chn-q": "corrhash.methods.chn:CHNQ",
         "cvh": "corrhash.methods.cvh:CVH",
     },
 )

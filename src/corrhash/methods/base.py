@@ -6,18 +6,18 @@ import hashlib
 import inspect
 import json
 from abc import ABC, abstractmethod
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import safetensors
 import scipy.sparse as sp
-from safetensors.numpy import load_file, save
+from safetensors.numpy import load, save
 
-from corrhash.atomic_write import atomic_write
+from corrhash.atomic_write import atomic_write, make_folder
 from corrhash.codes import Codes, check_n_bits
 from corrhash.datasets.base import PairedDataset, n_rows
+from corrhash.datasets.image_files import ImageFiles
 from corrhash.errors import InputError
 
 HASHER_FILE = "hasher.json"
@@ -66,6 +66,11 @@ class Hasher(ABC):
         """
         name = type(self).__name__
         check_n_bits(self.n_bits)
+        if not isinstance(pairs, PairedDataset):
+            raise InputError(
+                f"{name}.fit learns from a PairedDataset. Got {type(pairs).__name__}. Use "
+                "split.train of a dataset, or PairedDataset(images, texts, labels)."
+            )
         if len(pairs) == 0:
             raise InputError(f"{name} cannot learn from 0 pairs. Check the split.")
         if self.needs_alignment and not pairs.aligned:
@@ -107,11 +112,14 @@ class Hasher(ABC):
 
     def learned(self) -> dict[str, np.ndarray]:
         """The arrays that ``fit`` learned, by name; empty before."""
-        return {
-            name: value
-            for name, value in vars(self).items()
-            if name.endswith("_") and isinstance(value, np.ndarray)
-        }
+        learned = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        for name, value in learned.items():
+            if not isinstance(value, np.ndarray):
+                raise TypeError(
+                    f"{type(self).__name__}.{name} is a {type(value).__name__}, which cannot be "
+                    "saved. What a method learns must be arrays: use np.array(value)."
+                )
+        return learned
 
     def save(self, folder: str | Path) -> None:
         """Write the model into ``folder``: ``hasher.json`` and the learned arrays beside it.
@@ -120,12 +128,9 @@ class Hasher(ABC):
         new model valid, so that an interruption leaves the old one whole.
         """
         self._check_fitted()
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = make_folder(folder)
         content = save({name: np.ascontiguousarray(a) for name, a in self.learned().items()})
-        arrays = f"arrays-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
-        with atomic_write(folder / arrays) as file:
-            file.write(content)
+        arrays = _arrays_name(content)
         description = {
             "format": FORMAT,
             "method": f"{type(self).__module__}:{type(self).__qualname__}",
@@ -133,8 +138,11 @@ class Hasher(ABC):
             "arrays": arrays,
             "learned": self._description(),
         }
+        text = json.dumps(description, indent=1, default=_plain)
+        with atomic_write(folder / arrays) as file:
+            file.write(content)
         with atomic_write(folder / HASHER_FILE) as file:
-            file.write(json.dumps(description, indent=1, default=asdict).encode())
+            file.write(text.encode())
         for old in folder.glob("arrays-*.safetensors"):
             if old.name != arrays:
                 old.unlink()
@@ -151,16 +159,23 @@ class Hasher(ABC):
         description = _read_description(Path(folder))
         known = {place: name for name, place in METHODS.places.items()}
         place = f"{cls.__module__}:{cls.__qualname__}"
-        if description["method"] in known:
-            method = METHODS[known[description["method"]]]
-        elif description["method"] == place:
+        saved = description["method"]
+        if saved in known and cls is Hasher:
+            method = METHODS[known[saved]]
+        elif saved == place:
             method = cls
         else:
             raise InputError(
-                f"{folder} holds a model of {description['method']}, which is not in the table of "
-                "methods. Load it with that class: its own .load(folder)."
+                f"{folder} holds a model of {saved}, which {cls.__name__}.load does not know. "
+                "Load it with that class: its own .load(folder)."
             )
-        hasher: Hasher = method._from_params(description["params"])
+        try:
+            hasher: Hasher = method._from_params(description["params"])
+        except TypeError as error:
+            raise InputError(
+                f"The model in {folder} has parameters of another version ({error}). "
+                "Train the model again."
+            ) from error
         arrays = _read_arrays(Path(folder) / description["arrays"])
         hasher._restore(arrays, description["learned"])
         return hasher
@@ -187,29 +202,46 @@ class Hasher(ABC):
         return f"{type(self).__name__}({params})"
 
 
+def _plain(value: Any) -> Any:
+    """A NumPy number, or a value made of several, as JSON can hold it."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    raise TypeError(f"A parameter of a method must be a plain value. Got {value!r}.")
+
+
 def feature_rows(values: Any, what: str, width: int | None = None) -> Any:
     """``values`` as a 2-D float array (or a sparse matrix as it is), for methods that read those.
 
     ``width`` is the number of columns that was learned on.
     """
-    if isinstance(values, (list, tuple)) and values and isinstance(values[0], str):
-        raise InputError(
-            f"This method reads {what} as arrays of numbers. Got strings. Turn them into word "
-            "occurrences first: Vocabulary.fit(...).occurrences(texts), or load_dataset."
-        )
-    if not sp.issparse(values):
-        if getattr(values, "ndim", 2) != 2 or not hasattr(values, "shape"):
-            raise InputError(
-                f"This method reads {what} as (n, d) arrays of features. Got "
-                f"{n_rows(values)} pictures. Load them with image_features='simple'."
-            )
-        values = np.asarray(values, dtype=np.float64)
+    # Sums of small integers would overflow, hence float64.
+    values = values.astype(np.float64) if sp.issparse(values) else _dense_rows(values, what)
     if width is not None and values.shape[1] != width:
         raise InputError(
             f"The model was trained on {width} columns of {what}. Got {values.shape[1]}. "
             "Read the items with the reader of the model."
         )
     return values
+
+
+def _dense_rows(values: Any, what: str) -> np.ndarray:
+    """An (n, d) array of numbers, or an error that tells how to get one."""
+    wanted = f"This method reads {what} as (n, d) arrays of numbers. "
+    if isinstance(values, ImageFiles) or getattr(values, "ndim", 0) == 4:
+        raise InputError(
+            f"{wanted}Got {n_rows(values)} pictures. Load them with image_features='simple'."
+        )
+    array = np.asarray(values)
+    if array.dtype.kind in "USO":
+        raise InputError(
+            f"{wanted}Got strings. Read them with the reader of the model: "
+            "reader.read_texts([...]), or let load_dataset do it."
+        )
+    if array.ndim != 2:
+        raise InputError(f"{wanted}Got shape {array.shape}. One item is still a row: x[None, :].")
+    return array.astype(np.float64)
 
 
 def _read_description(folder: Path) -> dict[str, Any]:
@@ -221,6 +253,8 @@ def _read_description(folder: Path) -> dict[str, Any]:
         raise InputError(
             f"There is no model in {folder}: {HASHER_FILE} is missing. Train one first."
         ) from error
+    except NotADirectoryError as error:
+        raise InputError(f"{folder} is a file. A model is a folder that train wrote.") from error
     except (ValueError, OSError) as error:
         raise InputError(f"{path} is damaged ({error}). Train the model again.") from error
     if not isinstance(description, dict) or description.get("format") != FORMAT:
@@ -228,14 +262,23 @@ def _read_description(folder: Path) -> dict[str, Any]:
         raise InputError(
             f"{path} says format {found!r}; this version reads {FORMAT!r}. Train the model again."
         )
+    missing = {"method", "params", "arrays", "learned"} - set(description)
+    if missing:
+        raise InputError(f"{path} is damaged ({min(missing)} is missing). Train the model again.")
     return description
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The learned arrays, or an error that names the file."""
     try:
-        return load_file(path)
+        content = path.read_bytes()
     except FileNotFoundError as error:
         raise InputError(f"The model lacks its file {path}. Copy the whole folder.") from error
-    except (safetensors.SafetensorError, OSError) as error:
-        raise InputError(f"{path} is damaged ({error}). Train the model again.") from error
+    if path.name != _arrays_name(content):
+        raise InputError(f"{path} is damaged: its checksum differs. Train the model again.")
+    return load(content)
+
+
+def _arrays_name(content: bytes) -> str:
+    """The name of a file of arrays carries its checksum."""
+    return f"arrays-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"

@@ -90,8 +90,8 @@ class CVH(Hasher):
                 f"CVH finds at most {most} bits in {images.shape[0]} pairs of {images.shape[1]} "
                 f"and {texts.shape[1]} columns. Got n_bits={self.n_bits}. Reduce n_bits."
             )
-        if not self.eps > 0:
-            raise InputError(f"eps must be above 0. Got {self.eps}. The default is 0.1.")
+        if not isinstance(self.eps, (int, float, np.number)) or not 0 < self.eps < np.inf:
+            raise InputError(f"eps must be a number above 0. Got {self.eps!r}. The default is 0.1.")
 
     def _score_image(self, images: Any) -> np.ndarray:
         images = feature_rows(images, "images", len(self.image_mean_))

@@ -77,7 +77,7 @@ def average_precision(groups: TiedGroups, reading: Reading) -> NDArray[np.float6
         total = _expected_sum(groups, groups.items).sum(axis=1)
     elif reading.name == "first":
         divisor = np.minimum(n_relevant, depth)
-        total = _expected_sum(groups, _length_of_first(groups, reading)).sum(axis=1)
+        total = _expected_sum(groups, _length_of_first(groups, depth)).sum(axis=1)
     else:
         total = _expected_sum(groups, _length_within(groups, depth)).sum(axis=1)
         if reading.name == "possible":
@@ -119,16 +119,13 @@ def _length_within(groups: TiedGroups, depth: int) -> Counts:
     return np.clip(depth - groups.items_before, 0, groups.items)
 
 
-def _length_of_first(groups: TiedGroups, reading: Reading) -> Counts:
-    """(n_queries, n_groups) how many places of each group hold the first k relevant items."""
-    wanted = np.clip((reading.depth or 0) - groups.relevant_before, 0, groups.relevant)
-    partly = (wanted < groups.relevant) & (wanted > 0)
-    if np.any(partly & (groups.relevant < groups.items)):
-        raise InputError(
-            f"The reading {reading} has no closed form over ties. "
-            "Use ties='stable', 'optimistic' or 'pessimistic'."
-        )
-    return np.where(partly, wanted, np.where(wanted > 0, groups.items, 0))
+def _length_of_first(groups: TiedGroups, depth: int) -> Counts:
+    """(n_queries, n_groups) how many places of each group hold the first k relevant items.
+
+    Groups must be pure (all relevant, or none): ties across the k-th item have no closed form.
+    """
+    wanted = np.clip(depth - groups.relevant_before, 0, groups.relevant)
+    return np.where(wanted < groups.relevant, wanted, np.where(wanted > 0, groups.items, 0))
 
 
 def _divided_by_relevant_within(groups: TiedGroups, depth: int) -> NDArray[np.float64]:

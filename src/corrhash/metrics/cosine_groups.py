@@ -22,7 +22,7 @@ def rank_by_cosine(
 ) -> Iterator[RankedSlice]:
     """Slices of the queries: a group for each distinct cosine, or for each item in stable order.
 
-    Cosines are compared in steps of 2^-24, so that equal ones tie whatever the order of summation.
+    Cosines are compared in steps of 2^-24: what differs by rounding alone counts as tied.
     """
     queries, database = unit_rows(queries), unit_rows(database)
     at_once = max(1, CELLS_AT_ONCE // len(database))
@@ -52,6 +52,9 @@ def _merge_equals(ranked: NDArray[np.int32], worth: Counts) -> TiedGroups:
 def unit_rows(scores: NDArray[Any]) -> NDArray[np.float64]:
     """Rows divided by their length; a row of zeros stays zero."""
     scores = np.asarray(scores, dtype=np.float64)
+    # Brought near one first, so that squares of very large or small numbers can be summed.
+    largest = np.abs(scores).max(axis=1, keepdims=True, initial=0.0)
+    scores = scores / np.where(largest > 0, largest, 1.0)
     length = np.linalg.norm(scores, axis=1, keepdims=True)
     return scores / np.where(length > 0, length, 1.0)
 

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from corrhash.codes import Codes, check_same_bits
-from corrhash.errors import InputError
-from corrhash.metrics.average_precision import Reading, average_precision
-from corrhash.metrics.cosine_groups import check_scores, rank_by_cosine
+from corrhash.codes import Codes
+from corrhash.metrics.average_precision import average_precision
+from corrhash.metrics.cosine_groups import rank_by_cosine
 from corrhash.metrics.gains import Gains
 from corrhash.metrics.hamming_groups import rank_by_distance, rank_in_stable_order
 from corrhash.metrics.ndcg import ideal_groups, ndcg
 from corrhash.metrics.partner_recall import partner_found, partner_rank
 from corrhash.metrics.precision_recall import RECALL_GRID, precision_at_recall, within_radius
+from corrhash.metrics.request import (
+    Request,
+    check_pair,
+    check_ranks,
+    check_untagged,
+    relation_of,
+)
 from corrhash.metrics.scores import RadiusCurve, Scores, Ties
 from corrhash.metrics.tied_groups import RankedSlice
 from corrhash.relevance import Labels, Similarity
@@ -69,14 +75,14 @@ def evaluate(
     >>> round(scores.map, 4)  # relevant, not relevant, relevant: (1/1 + 2/3) / 2
     0.8333
     """
-    queries, database = _check_pair(queries, database)
-    relation = _relation(len(queries), len(database), query_labels, database_labels, similarity)
-    used = _check_untagged(untagged, len(queries))
-    request = _Request(
-        reading=(parsed := Reading.parse(reading)),
-        ties=_check_ties(ties, parsed),
-        ranks=_check_ranks(ranks, "ranks", len(database)),
-        ndcg_at=_check_ranks(ndcg_at, "ndcg_at"),
+    queries, database = check_pair(queries, database)
+    relation = relation_of(len(queries), len(database), query_labels, database_labels, similarity)
+    used = check_untagged(untagged, len(queries))
+    request = Request.of(
+        reading,
+        ties,
+        ranks=check_ranks(ranks, "ranks", len(database)),
+        ndcg_at=check_ranks(ndcg_at, "ndcg_at"),
         partners=query_labels is None and similarity is None,
         threads=threads,
     )
@@ -86,21 +92,7 @@ def evaluate(
     return _summarise(numbers, request, queries, database, used, relation)
 
 
-@dataclass(frozen=True)
-class _Request:
-    """What is to be computed, and how."""
-
-    reading: Reading
-    ties: Ties
-    ranks: NDArray[np.int64]
-    ndcg_at: NDArray[np.int64]
-    partners: bool
-    threads: int | None
-
-
-def _rankings(
-    queries: Any, database: Any, gains: Gains, request: _Request
-) -> Iterator[RankedSlice]:
+def _rankings(queries: Any, database: Any, gains: Gains, request: Request) -> Iterator[RankedSlice]:
     """Rank the database for slices of the queries, with ties as requested."""
     stable = request.ties == "stable"
     if not isinstance(queries, Codes):
@@ -130,7 +122,7 @@ class _QueryNumbers:
     partner: NDArray[np.float64]
 
     @classmethod
-    def of(cls, ranked: RankedSlice, request: _Request) -> _QueryNumbers:
+    def of(cls, ranked: RankedSlice, request: Request) -> _QueryNumbers:
         """Compute every metric for one slice of the queries."""
         groups, n = ranked.groups, len(ranked.groups.items)
         n_items = int(groups.items[0].sum())
@@ -163,7 +155,7 @@ class _QueryNumbers:
 
 def _summarise(
     numbers: _QueryNumbers,
-    request: _Request,
+    request: Request,
     queries: Any,
     database: Any,
     used: NDArray[np.bool_],
@@ -195,7 +187,7 @@ def _summarise(
         n_empty=int(np.count_nonzero(~some)),
         n_empty_top=int(np.count_nonzero(numbers.empty_top)) if request.reading.depth else None,
         n_untagged=int(np.count_nonzero(~used)),
-        n_unknown=relation.n_unknown,
+        n_unknown=relation.take(rows=used).n_unknown,
         n_distinct_queries=queries.n_distinct() if codes else None,
         n_distinct_database=database.n_distinct() if codes else None,
     )
@@ -206,91 +198,3 @@ def _means(columns: NDArray[np.float64]) -> Any:
     if not len(columns):
         return np.full(columns.shape[1:], np.nan).tolist()
     return columns.mean(axis=0).tolist()
-
-
-def _check_pair(queries: Any, database: Any) -> tuple[Any, Any]:
-    """Both Codes or both real-valued, of one length, and neither empty."""
-    if isinstance(queries, Codes) != isinstance(database, Codes):
-        raise InputError(
-            "Queries and database must both be Codes, or both real-valued scores. "
-            f"Got {type(queries).__name__} and {type(database).__name__}."
-        )
-    if isinstance(queries, Codes):
-        check_same_bits(queries.n_bits, database.n_bits)
-    else:
-        queries = check_scores(queries, "queries")
-        database = check_scores(database, "database")
-        if queries.shape[1] != database.shape[1]:
-            raise InputError(
-                "Scores of different lengths cannot be compared. "
-                f"Got {queries.shape[1]} and {database.shape[1]}. Use one model for both."
-            )
-    for name, side in (("queries", queries), ("database", database)):
-        if len(side) == 0:
-            raise InputError(f"There are no {name} to evaluate: got 0 rows. Check the split.")
-    return queries, database
-
-
-def _relation(
-    n_queries: int,
-    n_database: int,
-    query_labels: Labels | None,
-    database_labels: Labels | None,
-    similarity: Similarity | None,
-) -> Similarity:
-    """Who is relevant to whom: given, by shared labels, or row i to row i."""
-    if (query_labels is None) != (database_labels is None):
-        raise InputError("Labels are needed for queries and database alike. Got one of the two.")
-    if similarity is None and query_labels is not None:
-        similarity = Similarity.from_labels(query_labels, database_labels)
-    elif similarity is None:
-        if n_queries != n_database:
-            raise InputError(
-                "Without labels, row i of the database is the partner of query i. "
-                f"Got {n_queries} queries and {n_database} database items. "
-                "Give labels or a similarity, or as many items as queries."
-            )
-        similarity = Similarity.partners(n_queries)
-    elif query_labels is not None:
-        raise InputError("Got both labels and a similarity. Give one of the two.")
-    if similarity.shape != (n_queries, n_database):
-        raise InputError(
-            f"There are {n_queries} queries and {n_database} database items, but relevance is "
-            f"given for {similarity.shape[0]} and {similarity.shape[1]}. "
-            "Give one row of labels for each code."
-        )
-    return similarity
-
-
-def _check_untagged(untagged: ArrayLike | None, n_queries: int) -> NDArray[np.bool_]:
-    """(n_queries,) which queries are used."""
-    if untagged is None:
-        return np.ones(n_queries, dtype=bool)
-    mask = np.asarray(untagged, dtype=bool)
-    if mask.shape != (n_queries,):
-        raise InputError(
-            f"untagged must have one entry a query: ({n_queries},). Got shape {mask.shape}."
-        )
-    if mask.all():
-        raise InputError(
-            f"None of the {n_queries} text queries has a known word, so there is nothing to "
-            "evaluate. Check that queries and training use the same vocabulary."
-        )
-    return ~mask
-
-
-def _check_ties(ties: Any, reading: Reading) -> Ties:
-    """The tie rule, by default that of the reading."""
-    if ties is None:
-        return "expected" if reading.depth is None else "stable"
-    if ties not in get_args(Ties):
-        raise InputError(f"There is no tie rule {ties!r}. Choose {', '.join(get_args(Ties))}.")
-    return ties
-
-
-def _check_ranks(ranks: Sequence[int], name: str, most: int | None = None) -> NDArray[np.int64]:
-    """Ranks from 1 up; those that the database does not reach are left out."""
-    table = np.asarray(ranks, dtype=np.int64)
-    if table.ndim != 1 or np.any(table < 1):
-        raise InputError(f"{name} must be whole numbers from 1 up. Got {list(ranks)}.")
-    return table if most is None else table[table <= most]

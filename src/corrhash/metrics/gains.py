@@ -10,7 +10,7 @@ from corrhash.kernels.histograms import shared_labels
 from corrhash.metrics.tied_groups import Counts
 from corrhash.relevance import Similarity, label_masks
 
-MASK_CLASSES = 256
+MASK_CLASSES = 1024
 """Up to so many classes labels are compared as bit masks; beyond, relevant rows are listed."""
 
 

@@ -19,7 +19,7 @@ from corrhash.kernels.histograms import (
 from corrhash.metrics.gains import Gains
 from corrhash.metrics.tied_groups import Counts, RankedSlice, TiedGroups
 
-CELLS_AT_ONCE = 1 << 18
+CELLS_AT_ONCE = 1 << 16
 """How many counts, or ranked items, are held at a time: some MB."""
 
 
@@ -30,6 +30,8 @@ def rank_by_distance(
     n_gains = gains.most + 1 if graded else 2
     database_planes = database.planes()
     at_once = max(1, CELLS_AT_ONCE // ((queries.n_bits + 1) * n_gains))
+    if gains.masks is None:  # a query may have the whole database on its list
+        at_once = min(at_once, max(1, CELLS_AT_ONCE // len(database)))
     for start in range(0, len(queries), at_once):
         span = slice(start, start + at_once)
         planes = queries[span].planes()

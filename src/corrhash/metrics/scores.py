@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -59,12 +61,12 @@ class Scores:
 
     map: float
     average_precisions: NDArray[np.float64]
-    precision_at: dict[int, float]
+    precision_at: Mapping[int, float]
     pr_recall: NDArray[np.float64]
     pr_precision: NDArray[np.float64]
     radius: RadiusCurve | None
-    ndcg_at: dict[int, float]
-    recall_at: dict[int, float] | None
+    ndcg_at: Mapping[int, float]
+    recall_at: Mapping[int, float] | None
     median_rank: float | None
     reading: str
     ties: Ties
@@ -77,6 +79,13 @@ class Scores:
     n_unknown: int
     n_distinct_queries: int | None
     n_distinct_database: int | None
+
+    def __post_init__(self) -> None:
+        for name in ("average_precisions", "pr_recall", "pr_precision"):
+            getattr(self, name).flags.writeable = False
+        for name in ("precision_at", "ndcg_at", "recall_at"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, None if value is None else MappingProxyType(value))
 
     @property
     def depth(self) -> int | None:
@@ -95,7 +104,7 @@ class Scores:
         return {name: _plain(getattr(self, name)) for name in names}
 
     def __repr__(self) -> str:
-        used = self.n_queries - self.n_untagged - self.n_empty
+        used = np.count_nonzero(~np.isnan(self.average_precisions))
         return (
             f"Scores(map={self.map:.4f}, reading={self.reading!r}, ties={self.ties!r}, "
             f"{used:,} of {self.n_queries:,} queries against {self.n_database:,})"
@@ -108,6 +117,6 @@ def _plain(value: Any) -> Any:
         return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, np.ndarray):
         return [_plain(x) for x in value.tolist()]
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: _plain(x) for key, x in value.items()}
     return None if isinstance(value, float) and np.isnan(value) else value

@@ -51,19 +51,13 @@ class TiedGroups:
         return self.relevant.sum(axis=1)
 
     def purified(self, relevant_first: bool) -> TiedGroups:
-        """Each group split into its relevant and its other items: the two bounds over ties.
-
-        The relevant items of a group carry all of its gain, since others have none.
-        """
+        """Each group split into its relevant and its other items: the two bounds over ties."""
         others = self.items - self.relevant
-        none = np.zeros_like(others)
-        halves = [(self.relevant, self.relevant, self.gains), (others, none, none)]
+        halves = [(self.relevant, self.relevant), (others, np.zeros_like(others))]
         if not relevant_first:
             halves.reverse()
-        items, relevant, gains = zip(*halves, strict=True)
-        if self.gains is None:
-            return TiedGroups(_interleave(*items), _interleave(*relevant))
-        return TiedGroups(_interleave(*items), _interleave(*relevant), _interleave(*gains))
+        items, relevant = zip(*halves, strict=True)
+        return TiedGroups(_interleave(*items), _interleave(*relevant))
 
     def hits_within(self, ranks: Counts) -> NDArray[np.float64]:
         """(n_queries, n_ranks) expected relevant items among the first ``rank`` items.
