@@ -68,10 +68,14 @@ def test_help_comes_without_loading_heavy_libraries():
 
 
 def test_a_demo_prints_a_table_and_draws_the_curves(tmp_path):
-    result = run("demo", "--pictures", 600, "--out", tmp_path / "demo")
+    folder = tmp_path / "demo"
+    result = run("demo", "--pictures", 600, "--epochs", 1, "--out", folder)
     assert "random" in result.output
-    with Image.open(tmp_path / "demo" / "curves.png") as picture:
-        assert picture.size[0] > 1000
+    for name in ("curves.png", "answers.png"):
+        with Image.open(folder / name) as picture:
+            assert picture.size[0] > 900
+    words = shlex.split(result.output[result.output.index("Next: corrhash ") :])[2:]
+    assert "MAP" in run(*words).output
 
 
 def test_a_model_is_evaluated_in_both_directions(model):

@@ -19,6 +19,7 @@ LAYERS = [
     ["metrics", "index", "losses", "networks"],
     ["methods"],
     ["experiments", "sheet"],
+    ["demo"],
     ["cli"],
 ]
 

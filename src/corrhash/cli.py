@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
+import logging
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -33,6 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
+WATCHED = ("loss", "validation_map", "distinct_codes", "quantization_active")
 out = Console()
 err = Console(stderr=True)
 
@@ -54,42 +58,30 @@ MethodOption = Annotated[
 
 @app.command()
 def demo(
-    folder: Annotated[Path, typer.Option("--out", help="Where the picture goes.")] = Path("demo"),
+    folder: Annotated[Path, typer.Option("--out", help="For pictures and model.")] = Path("demo"),
     pictures: Annotated[int, typer.Option(help="How many scenes to draw.", min=600)] = 6000,
+    epochs: Annotated[int, typer.Option(help="Passes over the training pictures.", min=1)] = 12,
     seed: SeedOption = 0,
 ) -> None:
-    """Draw pictures, learn codes, search both ways: the whole thing in a minute.
+    """Draw pictures, learn codes from their pixels, search both ways: all in a few minutes.
 
-    Scenes are drawn by the program, so nothing is downloaded. CVH learns from simple features of
-    the pictures and from their tags; random codes stand beside it.
+    Scenes are drawn by the program, so nothing is downloaded. CHN learns from pixels and tags;
+    CVH, on simple features, and random codes stand beside it. Leaves a trained model, curves and
+    the answers to some searches in the folder.
     """
-    from corrhash.atomic_write import make_folder
-    from corrhash.datasets import load_dataset
-    from corrhash.experiments.directions import encode_pairs, random_codes, score_directions
-    from corrhash.experiments.plots import plot_curves
-    from corrhash.methods import METHODS
+    from corrhash.demo import run_demo
 
-    make_folder(folder)
     with _progress():
-        split = load_dataset("scenes", seed=seed, image_features="simple", n=pictures)
-    _say_split(split)
+        result = run_demo(folder, pictures, epochs, seed)
+    _say_split(result.split)
     table = _score_table("MAP over the whole ranking, expected over ties", "method", "bits")
-    for n_bits in (16, 32, 64):
-        with out.status(f"Learning {n_bits} bits"):
-            hasher = METHODS["cvh"](n_bits).fit(split.train, split.validation)
-            query, database = (encode_pairs(hasher, p) for p in (split.query, split.database))
-            guess = [random_codes(p, n_bits, seed) for p in (split.query, split.database)]
-            scores = {
-                "cvh": score_directions(split, query, database),
-                "random": score_directions(split, *guess),
-            }
-        for name, of_method in scores.items():
-            _add_scores(table, of_method, name, str(n_bits))
-        if n_bits == 32:
-            plot_curves(scores, folder / "curves.png", f"{split.name}, {n_bits} bits")
+    for (name, n_bits), scores in result.scores.items():
+        _add_scores(table, scores, name, str(n_bits))
     out.print(table)
     _say("More bits do not help CVH: its later directions are mostly noise.")
-    _say(f"Precision-recall curves: {folder / 'curves.png'}")
+    for what, path in result.files.items():
+        _say(f"{what}: {path}")
+    _say(f"Next: corrhash evaluate {shlex.quote(str(folder / 'model'))} scenes")
 
 
 @app.command()
@@ -108,28 +100,38 @@ def train(
         str | None,
         typer.Option(help="What pictures become, for methods that read features: simple."),
     ] = None,
+    literal: Annotated[
+        bool, typer.Option("--literal", help="The published settings, where a method has them.")
+    ] = False,
     seed: SeedOption = 0,
 ) -> None:
     """Learn codes from a dataset and leave a model behind.
 
-    Example: corrhash train scenes --method cvh --bits 32 --set eps=0.01 --out model
+    Networks go on from where an interrupted run with the same settings stopped. Settings of
+    networks and of their training are parameters too: **corrhash methods chn** lists them.
+
+    Example: corrhash train scenes --method chn --bits 32 --set training.epochs=20 --out model
     """
     from corrhash.datasets import Reader, load_dataset
     from corrhash.experiments.trained_model import TrainedModel, check_model_folder
 
     check_model_folder(folder)
-    hasher = _new_hasher(_method_class(method), bits, _parse_params(params or []))
+    hasher = _new_hasher(_method_class(method), bits, _parse_params(params or []), literal)
+    hasher = _with_training(hasher, seed=seed, checkpoint=str(_checkpoint_of(folder)))
     with _progress():
         split = load_dataset(
             dataset, seed=seed, image_features=image_features or hasher.image_features
         )
     _say_split(split)
     started = time.perf_counter()
-    with out.status(f"Training {hasher}"):
+    with _progress():
         hasher.fit(split.train, split.validation)
+    hasher = _with_training(hasher, checkpoint=None)
     TrainedModel(hasher, split.reader or Reader(), dataset, seed).save(folder)
+    shutil.rmtree(_checkpoint_of(folder), ignore_errors=True)
+    _write_history(hasher, folder)
     seconds = time.perf_counter() - started
-    _say(f"Trained {hasher} in {seconds:.1f} s. Model: {folder}")
+    _say(f"Trained {type(hasher).__name__} of {bits} bits in {seconds:.1f} s. Model: {folder}")
     own = f" --method {method}" if ":" in method else ""
     _say(f"Next: corrhash evaluate {shlex.quote(str(folder))} {dataset}{own}")
 
@@ -265,20 +267,66 @@ def _method_class(name: str) -> Any:
     return method
 
 
-def _new_hasher(method: Any, bits: int, params: dict[str, Any]) -> Any:
-    """A hasher with these parameters, if the method has them."""
+def _new_hasher(method: Any, bits: int, params: dict[str, Any], literal: bool) -> Any:
+    """A hasher with these parameters, if the method has them.
+
+    ``training.epochs`` is the field ``epochs`` of the parameter ``training``.
+    """
     from corrhash.codes import check_n_bits
 
     check_n_bits(bits)
-    known = [name for name in method(bits).get_params() if name != "n_bits"]
-    for name in params:
+    if literal and not hasattr(method, "literal"):
+        raise InputError(f"{method.__name__} has one mode only. Leave --literal out.")
+    hasher = method.literal(bits) if literal else method(bits)
+    known = _settings(hasher)
+    for name, value in params.items():
         if name == "n_bits":
             raise InputError("The length of the codes has an option of its own: use --bits.")
         if name not in known:
             raise InputError(
                 f"{method.__name__} has no parameter {name!r}. It has: {', '.join(known)}."
             )
-    return method(bits, **params)
+        outer, _, inner = name.partition(".")
+        if inner:
+            value = dataclasses.replace(getattr(hasher, outer), **{inner: value})
+        setattr(hasher, outer, value)
+    return hasher
+
+
+def _settings(hasher: Any) -> list[str]:
+    """The names that ``--set`` takes: parameters, and fields of those that have fields."""
+    names = []
+    for name, value in hasher.get_params().items():
+        if dataclasses.is_dataclass(value):
+            names += [f"{name}.{field.name}" for field in dataclasses.fields(value)]
+        elif name != "n_bits":
+            names.append(name)
+    return names
+
+
+def _with_training(hasher: Any, **changes: Any) -> Any:
+    """The hasher with other settings of its training, if it has one."""
+    if hasattr(hasher, "training"):
+        hasher.training = dataclasses.replace(hasher.training, **changes)
+    return hasher
+
+
+def _checkpoint_of(folder: Path) -> Path:
+    """Where a training leaves what it needs to go on; gone when the model is there."""
+    return folder.with_name(f".{folder.name}.checkpoint")
+
+
+def _write_history(hasher: Any, folder: Path) -> None:
+    """The epochs of a training beside its model, as lines of JSON and as a picture."""
+    from corrhash.atomic_write import atomic_write
+    from corrhash.experiments.plots import plot_history
+
+    history = getattr(hasher, "history_", None)
+    if history is None:
+        return
+    with atomic_write(folder / "log.jsonl") as file:
+        file.writelines(json.dumps(entry).encode() + b"\n" for entry in history)
+    plot_history(history, folder / "training.png", f"{hasher.n_bits} bits")
 
 
 def _load_model(folder: Path, dataset: str, method: str | None) -> Any:
@@ -323,7 +371,10 @@ def _progress() -> Iterator[None]:
         def show(step: Step) -> None:
             if step.task not in tasks:
                 tasks[step.task] = bars.add_task(step.task)
-            bars.update(tasks[step.task], completed=step.done, total=step.total)
+            words = [f"{name} {step.numbers[name]:.3g}" for name in WATCHED if name in step.numbers]
+            description = "  ".join([step.task, *words]).replace("_", " ")
+            task = tasks[step.task]
+            bars.update(task, description=description, completed=step.done, total=step.total)
 
         with listening(show):
             yield
@@ -388,6 +439,7 @@ def _print_scores(scores: dict[str, Scores], without: dict[str, Scores]) -> None
 
 def main() -> None:
     """Run the command; a user's mistake ends in its sentence, not in a traceback."""
+    logging.basicConfig(format="%(message)s")
     try:
         app()
     except InputError as error:

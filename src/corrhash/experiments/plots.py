@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -48,3 +49,22 @@ def plot_curves(scores: dict[str, dict[str, Scores]], path: str | Path, title: s
     FigureCanvasAgg(figure)
     with atomic_write(path) as file:
         figure.savefig(file, format="png", dpi=130)
+
+
+def plot_history(history: list[dict[str, Any]], path: str | Path, title: str) -> None:
+    """Write the course of a training: the loss of every epoch, and MAP where it was looked at."""
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    left = figure.subplots()
+    right = left.twinx()
+    epochs = [entry["epoch"] for entry in history]
+    left.plot(epochs, [entry["loss"] for entry in history], color=COLOURS[1], label="loss")
+    looked = [entry for entry in history if "validation_map" in entry]
+    maps = [entry["validation_map"] for entry in looked]
+    marks = [entry["epoch"] for entry in looked]
+    right.plot(marks, maps, color=COLOURS[0], marker="o", label="validation MAP")
+    left.set(title=title, xlabel="epoch", ylabel="loss", ylim=(0, None))
+    right.set(ylabel="validation MAP", ylim=(0, 1))
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    FigureCanvasAgg(figure)
+    with atomic_write(path) as file:
+        figure.savefig(file, format="png", dpi=110)

@@ -90,7 +90,12 @@ class CHN(NetworkHasher):
     ) -> Self:
         """As published: one margin for both losses, no pair weights, SGD with momentum."""
         published = Training(
-            optimizer="sgd", learning_rate=0.1, weight_decay=5e-4, batch_size=64, new_layers=10.0
+            optimizer="sgd",
+            learning_rate=0.1,
+            weight_decay=5e-4,
+            batch_size=64,
+            warmup=0.0,
+            new_layers=10.0,
         )
         return cls(
             n_bits,

@@ -100,7 +100,7 @@ class SentenceInputs:
 
 def vector_length(values: Any) -> int | None:
     """The length of feature vectors or word occurrences; None for pictures and strings."""
-    shape = getattr(values, "shape", ())
+    shape = tuple(getattr(values, "shape", ()))
     return int(shape[1]) if len(shape) == 2 else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,9 @@ class Training:
     learning_rate : at the start; the schedule lowers it.
     optimizer : ``sgd`` (momentum 0.9) or ``adamw``.
     weight_decay : on all weights.
-    schedule : ``cosine`` to zero, ``step`` (a tenth after two thirds), or ``constant``.
+    warmup : share of the steps over which the learning rate rises from zero. Networks that start
+        at full speed drive their scores into the corners of the cube before they mean anything.
+    schedule : after that, ``cosine`` to zero, ``step`` (a tenth after two thirds), or ``constant``.
     new_layers : the learning rate of new layers is multiplied by this, where the image network
         starts from pretrained weights.
     validate_every : epochs between two looks at the validation pairs; the best epoch is kept.
@@ -39,6 +42,7 @@ class Training:
     learning_rate: float = 1e-3
     optimizer: str = "adamw"
     weight_decay: float = 5e-4
+    warmup: float = 0.2
     schedule: str = "cosine"
     new_layers: float = 1.0
     validate_every: int = 5
@@ -50,6 +54,8 @@ class Training:
         for name in ("epochs", "batch_size", "validate_every"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1. Got {getattr(self, name)}.")
+        if not 0 <= self.warmup < 1:
+            raise InputError(f"warmup is a share from 0 to below 1. Got {self.warmup}.")
         if not self.learning_rate > 0:
             raise InputError(f"learning_rate must be above 0. Got {self.learning_rate}.")
         for name, choices in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES)):
@@ -62,8 +68,12 @@ class Training:
 
     def rate_at(self, step: int, n_steps: int) -> float:
         """The learning rate of one step of a whole training of ``n_steps``."""
+        rising = self.warmup * n_steps
+        if step < rising:
+            return self.learning_rate * (step + 1) / (rising + 1)
         if self.schedule == "cosine":
-            return self.learning_rate * 0.5 * (1 + _cos_pi(step / n_steps))
+            done = (step - rising) / (n_steps - rising)
+            return self.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
         if self.schedule == "step" and step >= 2 * n_steps // 3:
             return self.learning_rate * 0.1
         return self.learning_rate
@@ -80,9 +90,3 @@ class Training:
         return torch.optim.SGD(
             groups, lr=self.learning_rate, momentum=0.9, weight_decay=self.weight_decay
         )
-
-
-def _cos_pi(x: float) -> float:
-    import math
-
-    return math.cos(math.pi * x)

@@ -118,9 +118,12 @@ def make_text_network(networks: Networks, n_inputs: int | None, n_bits: int) -> 
     return Hashing(body, n_bits, pretrained=True, frozen=networks.text_frozen)
 
 
-def parameters_by_origin(modules: list[Hashing]) -> tuple[list[Tensor], list[Tensor]]:
+def parameters_by_origin(
+    modules: list[Hashing],
+) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     """The trainable parameters that come from pretrained bodies, and all the others."""
-    old, new = [], []
+    old: list[nn.Parameter] = []
+    new: list[nn.Parameter] = []
     for module in modules:
         of_body = {id(p) for p in module.body.parameters()} if module.pretrained else set()
         for parameter in module.parameters():
@@ -137,7 +140,7 @@ def detached_state(module: nn.Module) -> dict[str, Tensor]:
 def as_device(name: str) -> torch.device:
     """The device, if this machine has it."""
     kind = name.split(":")[0]
-    there = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
-    if kind in there and not there[kind]():
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not there.get(kind, True):
         raise InputError(f"This machine has no device {name!r}. Use cpu.")
     return torch.device(name)
