@@ -21,8 +21,10 @@ VERBS = ["demo", "train", "evaluate", "encode", "methods", "datasets"]
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained") / "model"
-    result = run("train", "synthetic", "--bits", "24", "--set", "eps=0.5", "--out", folder)
-    assert "Trained CVH(n_bits=24, eps=0.5)" in result.output
+    arguments = ("--method", "cvh", "--bits", "24", "--set", "eps=0.5", "--out", folder)
+    result = run("train", "synthetic", *arguments)
+    assert "Trained CVH of 24 bits" in result.output
+    assert TrainedModel.load(folder).hasher.eps == 0.5
     return folder
 
 
@@ -92,6 +94,29 @@ def test_a_model_is_evaluated_in_both_directions(model):
     assert "MAP" in run("evaluate", model, "synthetic", "--ties", "optimistic").output
 
 
+def test_a_network_is_trained_with_its_settings_and_leaves_its_history(tmp_path):
+    settings = ("--set", "training.epochs=2", "--set", "networks.width=16")
+    run("train", "synthetic", "--method", "chn", "--bits", "8", *settings, "--out", tmp_path / "m")
+    hasher = TrainedModel.load(tmp_path / "m").hasher
+    assert (hasher.training.epochs, hasher.networks.width) == (2, 16)
+    assert hasher.training.checkpoint is None
+    lines = (tmp_path / "m" / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line)["epoch"] for line in lines] == [1, 2]
+    with Image.open(tmp_path / "m" / "training.png") as picture:
+        assert picture.size[0] > 500
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_the_literal_mode_is_for_methods_that_have_one(monkeypatch, capsys, tmp_path):
+    epochs = ("--set", "training.epochs=1", "--set", "networks.width=16")
+    run("train", "synthetic", "--method", "chn", "--literal", *epochs, "--out", tmp_path / "m")
+    assert not TrainedModel.load(tmp_path / "m").hasher.pair_weights
+    said = fail(
+        monkeypatch, capsys, "train", "synthetic", "--method", "cvh", "--literal", "--out", "x"
+    )
+    assert "CVH has one mode only" in said
+
+
 def test_encoded_items_are_those_that_python_encodes(model, tmp_path):
     run("encode", model, "synthetic", "--part", "query", "--out", tmp_path / "codes.npz")
     codes, keys = load_codes(tmp_path / "codes.npz")
@@ -129,10 +154,37 @@ MISTAKES = {
     "no dataset 'cats'": ["train", "cats", "--out", "x"],
     "no method 'best'": ["train", "synthetic", "--method", "best", "--out", "x"],
     "n_bits must be from 1 to 1024. Got 0": ["train", "synthetic", "--bits", "0", "--out", "x"],
-    "NAME=VALUE. Got 'eps'": ["train", "synthetic", "--set", "eps", "--out", "x"],
-    "has no parameter 'epz'": ["train", "synthetic", "--set", "epz=1", "--out", "x"],
-    "use --bits": ["train", "synthetic", "--set", "n_bits=8", "--out", "x"],
-    "a number above 0. Got 'abc'": ["train", "synthetic", "--set", "eps=abc", "--out", "x"],
+    "NAME=VALUE. Got 'eps'": [
+        "train",
+        "synthetic",
+        "--method",
+        "cvh",
+        "--set",
+        "eps",
+        "--out",
+        "x",
+    ],
+    "has no parameter 'epz'": [
+        "train",
+        "synthetic",
+        "--method",
+        "cvh",
+        "--set",
+        "epz=1",
+        "--out",
+        "x",
+    ],
+    "use --bits": ["train", "synthetic", "--method", "cvh", "--set", "n_bits=8", "--out", "x"],
+    "a number above 0. Got 'abc'": [
+        "train",
+        "synthetic",
+        "--method",
+        "cvh",
+        "--set",
+        "eps=abc",
+        "--out",
+        "x",
+    ],
     "trained on synthetic, and reads its items only. Got scenes": ["evaluate", "MODEL", "scenes"],
     "Hasher is not a method": ["train", "synthetic", "--method", HASHER, "--out", "x"],
     "dumps is not a method": ["train", "synthetic", "--method", "json:dumps", "--out", "x"],

@@ -90,7 +90,7 @@ def train(
     folder: Annotated[Path, typer.Option("--out", help="Folder for the trained model.")],
     method: Annotated[
         str, typer.Option(help="A name, or package.module:Class for a method of your own.")
-    ] = "cvh",
+    ] = "chn",
     bits: BitsOption = 64,
     params: Annotated[
         list[str] | None,
