@@ -149,8 +149,8 @@ def test_pictures_are_learned_from_their_pixels():
     images[np.arange(160), :, :, classes * 2] += 150
     labels = np.eye(2, dtype=int)[classes]
     pairs = PairedDataset(images, labels.astype(np.float32), labels)
-    training = Training(epochs=4, learning_rate=3e-3, validate_every=2)
-    hasher = CHN(8, networks=Networks(width=16), training=training).fit(pairs)
+    training = Training(epochs=12, learning_rate=3e-3, validate_every=4)
+    hasher = CHN(8, networks=Networks(width=64), training=training).fit(pairs)
     scores = evaluate(hasher.encode_image(images), hasher.encode_text(pairs.texts), labels, labels)
     assert scores.map > 0.9
     again = hasher.score_image(images[5:6])

@@ -65,7 +65,7 @@ class CHN(NetworkHasher):
         *,
         delta_cosine: float = 0.5,
         delta_quantization: float = 0.9,
-        lambda_: float = 0.1,
+        lambda_: float = 0.05,
         pair_weights: bool = True,
         networks: Networks = Networks(),  # noqa: B008 - a frozen value
         training: Training = Training(),  # noqa: B008 - a frozen value
@@ -85,10 +85,10 @@ class CHN(NetworkHasher):
         delta: float = 0.5,
         lambda_: float = 0.1,
         *,
-        networks: Networks = Networks(),  # noqa: B008 - a frozen value
+        networks: Networks = Networks(width=4096),  # noqa: B008 - a frozen value
         **training: Any,
     ) -> Self:
-        """As published: one margin for both losses, no pair weights, SGD with momentum."""
+        """As published: one margin, no pair weights, 4096 hidden units, SGD with momentum."""
         published = Training(
             optimizer="sgd",
             learning_rate=0.1,
@@ -178,7 +178,7 @@ class CHNM(CHN):
         self,
         n_bits: int = 64,
         *,
-        lambda_: float = 0.1,
+        lambda_: float = 0.05,
         pair_weights: bool = True,
         networks: Networks = Networks(),  # noqa: B008 - a frozen value
         training: Training = Training(),  # noqa: B008 - a frozen value

@@ -37,12 +37,12 @@ class Training:
     checkpoint : folder from which an interrupted run goes on; None keeps none.
     """
 
-    epochs: int = 60
+    epochs: int = 40
     batch_size: int = 64
-    learning_rate: float = 1e-3
+    learning_rate: float = 5e-4
     optimizer: str = "adamw"
-    weight_decay: float = 5e-4
-    warmup: float = 0.2
+    weight_decay: float = 0.01
+    warmup: float = 0.1
     schedule: str = "cosine"
     new_layers: float = 1.0
     validate_every: int = 5

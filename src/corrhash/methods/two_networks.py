@@ -39,7 +39,7 @@ class Networks:
     image_frozen: bool = False
     text: str = "tags"
     text_frozen: bool = True
-    width: int = 4096
+    width: int = 1024
     depth: int = 1
     dropout: float = 0.5
 
