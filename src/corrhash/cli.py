@@ -113,10 +113,11 @@ def train(
     Example: corrhash train scenes --method chn --bits 32 --set training.epochs=20 --out model
     """
     from corrhash.datasets import Reader, load_dataset
+    from corrhash.experiments.settings import method_class, new_hasher, parse_params
     from corrhash.experiments.trained_model import TrainedModel, check_model_folder
 
     check_model_folder(folder)
-    hasher = _new_hasher(_method_class(method), bits, _parse_params(params or []), literal)
+    hasher = new_hasher(method_class(method), bits, parse_params(params or []), literal=literal)
     hasher = _with_training(hasher, seed=seed, checkpoint=str(_checkpoint_of(folder)))
     with _progress():
         split = load_dataset(
@@ -255,55 +256,6 @@ def _options(
     pass
 
 
-def _method_class(name: str) -> Any:
-    """A class from the table, or one of the user's own."""
-    from corrhash.lazy_table import load_attribute
-    from corrhash.methods import METHODS, Hasher
-
-    method = load_attribute(name) if ":" in name else METHODS[name]
-    is_method = isinstance(method, type) and issubclass(method, Hasher)
-    if not is_method or inspect.isabstract(method):
-        raise InputError(f"{name} is not a method: it is no subclass of corrhash.methods.Hasher.")
-    return method
-
-
-def _new_hasher(method: Any, bits: int, params: dict[str, Any], literal: bool) -> Any:
-    """A hasher with these parameters, if the method has them.
-
-    ``training.epochs`` is the field ``epochs`` of the parameter ``training``.
-    """
-    from corrhash.codes import check_n_bits
-
-    check_n_bits(bits)
-    if literal and not hasattr(method, "literal"):
-        raise InputError(f"{method.__name__} has one mode only. Leave --literal out.")
-    hasher = method.literal(bits) if literal else method(bits)
-    known = _settings(hasher)
-    for name, value in params.items():
-        if name == "n_bits":
-            raise InputError("The length of the codes has an option of its own: use --bits.")
-        if name not in known:
-            raise InputError(
-                f"{method.__name__} has no parameter {name!r}. It has: {', '.join(known)}."
-            )
-        outer, _, inner = name.partition(".")
-        if inner:
-            value = dataclasses.replace(getattr(hasher, outer), **{inner: value})
-        setattr(hasher, outer, value)
-    return hasher
-
-
-def _settings(hasher: Any) -> list[str]:
-    """The names that ``--set`` takes: parameters, and fields of those that have fields."""
-    names = []
-    for name, value in hasher.get_params().items():
-        if dataclasses.is_dataclass(value):
-            names += [f"{name}.{field.name}" for field in dataclasses.fields(value)]
-        elif name != "n_bits":
-            names.append(name)
-    return names
-
-
 def _with_training(hasher: Any, **changes: Any) -> Any:
     """The hasher with other settings of its training, if it has one."""
     if hasattr(hasher, "training"):
@@ -330,30 +282,17 @@ def _write_history(hasher: Any, folder: Path) -> None:
 
 
 def _load_model(folder: Path, dataset: str, method: str | None) -> Any:
+    from corrhash.experiments.settings import method_class
     from corrhash.experiments.trained_model import TrainedModel
     from corrhash.methods import Hasher
 
-    trained = TrainedModel.load(folder, Hasher if method is None else _method_class(method))
+    trained = TrainedModel.load(folder, Hasher if method is None else method_class(method))
     if dataset != trained.dataset:
         raise InputError(
             f"The model in {folder} was trained on {trained.dataset}, and reads its items only. "
             f"Got {dataset}. Use {trained.dataset}, or train a model on {dataset}."
         )
     return trained
-
-
-def _parse_params(texts: list[str]) -> dict[str, Any]:
-    """``["eps=0.1"]`` -> ``{"eps": 0.1}``; values are read as JSON, else as plain strings."""
-    params = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise InputError(f"Write a parameter as NAME=VALUE. Got {text!r}.")
-        try:
-            params[name] = json.loads(value)
-        except ValueError:
-            params[name] = value
-    return params
 
 
 def _first_line(thing: Any) -> str:

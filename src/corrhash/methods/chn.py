@@ -109,24 +109,30 @@ class CHN(NetworkHasher):
 
     def _loss(self, batch: Batch) -> tuple[Tensor, dict[str, float]]:
         u, v = batch.image_scores, batch.text_scores  # (n_images, b), (n_texts, b)
-        quantization = quantization_margin_loss(
-            u, self.delta_quantization
-        ) + quantization_margin_loss(v, self.delta_quantization)  # Q
-        loss = self._similarity_loss(batch) + self.lambda_ * quantization  # O = L + λ Q
-        active = (
-            active_share(u, self.delta_quantization) + active_share(v, self.delta_quantization)
-        ) / 2
-        return loss, {"quantization_active": float(active)}
+        _, delta = self._margins()
+        quantization = quantization_margin_loss(u, delta) + quantization_margin_loss(v, delta)  # Q
+        loss = self._similarity_loss(batch) + self._quantization_weight() * quantization  # L + λ Q
+        active = (active_share(u, delta) + active_share(v, delta)) / 2
+        return loss, {"quantization_active": active}
 
     def _similarity_loss(self, batch: Batch) -> Tensor:
         """L: the mean of max(0, δ - s_ij cos(u_i, v_j))² over the pairs of the batch."""
+        delta, _ = self._margins()
         return cosine_margin_loss(
             batch.image_scores,
             batch.text_scores,
             batch.similarity,
-            self.delta_cosine,
+            delta,
             balanced=self.pair_weights,
         )
+
+    def _margins(self) -> tuple[float, float]:
+        """δ of the cosine loss and δ of the quantization loss."""
+        return self.delta_cosine, self.delta_quantization
+
+    def _quantization_weight(self) -> float:
+        """λ."""
+        return self.lambda_
 
 
 class CHNI(CHN):
@@ -162,7 +168,7 @@ class CHNM(CHN):
 
     Parameters
     ----------
-    As those of CHN, with other defaults.
+    As those of CHN; the margins play no part.
 
     References
     ----------
@@ -170,27 +176,12 @@ class CHNM(CHN):
 
     Examples
     --------
-    >>> CHNM(16).delta_cosine
-    1.0
+    >>> CHNM(16).n_bits
+    16
     """
 
-    def __init__(
-        self,
-        n_bits: int = 64,
-        *,
-        lambda_: float = 0.05,
-        pair_weights: bool = True,
-        networks: Networks = Networks(),  # noqa: B008 - a frozen value
-        training: Training = Training(),  # noqa: B008 - a frozen value
-    ) -> None:
-        self.n_bits = n_bits
-        self.lambda_ = lambda_
-        self.pair_weights = pair_weights
-        self.networks = networks
-        self.training = training
-
-    delta_cosine = 1.0
-    delta_quantization = 1.0
+    def _margins(self) -> tuple[float, float]:
+        return 1.0, 1.0
 
 
 class CHNQ(CHN):
@@ -200,7 +191,7 @@ class CHNQ(CHN):
 
     Parameters
     ----------
-    As those of CHN, without ``lambda_`` and ``delta_quantization``.
+    As those of CHN; ``lambda_`` plays no part, it is 0.
 
     References
     ----------
@@ -208,24 +199,9 @@ class CHNQ(CHN):
 
     Examples
     --------
-    >>> CHNQ(16).lambda_
-    0.0
+    >>> CHNQ(16).n_bits
+    16
     """
 
-    def __init__(
-        self,
-        n_bits: int = 64,
-        *,
-        delta_cosine: float = 0.5,
-        pair_weights: bool = True,
-        networks: Networks = Networks(),  # noqa: B008 - a frozen value
-        training: Training = Training(),  # noqa: B008 - a frozen value
-    ) -> None:
-        self.n_bits = n_bits
-        self.delta_cosine = delta_cosine
-        self.pair_weights = pair_weights
-        self.networks = networks
-        self.training = training
-
-    lambda_ = 0.0
-    delta_quantization = 0.9
+    def _quantization_weight(self) -> float:
+        return 0.0

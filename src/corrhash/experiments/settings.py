@@ -1,0 +1,73 @@
+"""From words on a command line to a method with its settings."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+from typing import Any
+
+from corrhash.codes import check_n_bits
+from corrhash.errors import InputError
+from corrhash.lazy_table import load_attribute
+from corrhash.methods import METHODS, Hasher
+
+
+def method_class(name: str) -> Any:
+    """A class from the table, or one of the user's own."""
+    method = load_attribute(name) if ":" in name else METHODS[name]
+    is_method = isinstance(method, type) and issubclass(method, Hasher)
+    if not is_method or inspect.isabstract(method):
+        raise InputError(f"{name} is not a method: it is no subclass of corrhash.methods.Hasher.")
+    return method
+
+
+def new_hasher(
+    method: Any, bits: int, params: dict[str, Any], *, literal: bool = False
+) -> Hasher:
+    """A hasher with these parameters, if the method has them.
+
+    ``training.epochs`` is the field ``epochs`` of the parameter ``training``.
+    """
+    check_n_bits(bits)
+    if literal and not hasattr(method, "literal"):
+        raise InputError(f"{method.__name__} has one mode only. Leave --literal out.")
+    hasher: Hasher = method.literal(bits) if literal else method(bits)
+    known = _settings(hasher)
+    for name, value in params.items():
+        if name == "n_bits":
+            raise InputError("The length of the codes has an option of its own: use --bits.")
+        if name not in known:
+            raise InputError(
+                f"{method.__name__} has no parameter {name!r}. It has: {', '.join(known)}."
+            )
+        outer, _, inner = name.partition(".")
+        if inner:
+            value = dataclasses.replace(getattr(hasher, outer), **{inner: value})
+        setattr(hasher, outer, value)
+    return hasher
+
+
+def _settings(hasher: Any) -> list[str]:
+    """The names that ``--set`` takes: parameters, and fields of those that have fields."""
+    names = []
+    for name, value in hasher.get_params().items():
+        if dataclasses.is_dataclass(value):
+            names += [f"{name}.{field.name}" for field in dataclasses.fields(value)]
+        elif name != "n_bits":
+            names.append(name)
+    return names
+
+
+def parse_params(texts: list[str]) -> dict[str, Any]:
+    """``["eps=0.1"]`` -> ``{"eps": 0.1}``; values are read as JSON, else as plain strings."""
+    params = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InputError(f"Write a parameter as NAME=VALUE. Got {text!r}.")
+        try:
+            params[name] = json.loads(value)
+        except ValueError:
+            params[name] = value
+    return params
