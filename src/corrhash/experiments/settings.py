@@ -22,9 +22,7 @@ def method_class(name: str) -> Any:
     return method
 
 
-def new_hasher(
-    method: Any, bits: int, params: dict[str, Any], *, literal: bool = False
-) -> Hasher:
+def new_hasher(method: Any, bits: int, params: dict[str, Any], *, literal: bool = False) -> Hasher:
     """A hasher with these parameters, if the method has them.
 
     ``training.epochs`` is the field ``epochs`` of the parameter ``training``.
