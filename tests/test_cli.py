@@ -131,6 +131,7 @@ def test_encoded_items_are_those_that_python_encodes(model, tmp_path):
 def test_methods_and_datasets_are_listed_with_one_line_each():
     assert "cvh" in run("methods").output
     assert "Parameters" in run("methods", "cvh").output
+    assert "training.epochs" in run("methods", "chn").output
     assert "scenes" in run("datasets").output
 
 

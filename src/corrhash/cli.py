@@ -211,12 +211,15 @@ def methods(
 ) -> None:
     """List the methods, or print the page of one."""
     from corrhash.docpage import reflow
+    from corrhash.experiments.settings import setting_names
     from corrhash.methods import METHODS
 
     if name is not None:
         method = METHODS[name]
         out.print(f"[bold]{name}[/]\n", highlight=False)
         out.print(reflow(inspect.getdoc(method) or ""), highlight=False, markup=False)
+        names = ", ".join(setting_names(method()))
+        out.print(f"\n--set takes: {names}", highlight=False, markup=False)
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("method", style="bold")

@@ -31,7 +31,7 @@ def new_hasher(method: Any, bits: int, params: dict[str, Any], *, literal: bool 
     if literal and not hasattr(method, "literal"):
         raise InputError(f"{method.__name__} has one mode only. Leave --literal out.")
     hasher: Hasher = method.literal(bits) if literal else method(bits)
-    known = _settings(hasher)
+    known = setting_names(hasher)
     for name, value in params.items():
         if name == "n_bits":
             raise InputError("The length of the codes has an option of its own: use --bits.")
@@ -46,7 +46,7 @@ def new_hasher(method: Any, bits: int, params: dict[str, Any], *, literal: bool 
     return hasher
 
 
-def _settings(hasher: Any) -> list[str]:
+def setting_names(hasher: Any) -> list[str]:
     """The names that ``--set`` takes: parameters, and fields of those that have fields."""
     names = []
     for name, value in hasher.get_params().items():
