@@ -31,5 +31,10 @@ def test_a_setting_that_makes_no_sense_is_told():
         new_hasher(CHN, 16, {"epochs": 3})
 
 
+def test_what_another_option_decides_is_not_set_twice():
+    with pytest.raises(InputError, match=r"training.seed has an option of its own: use --seed"):
+        new_hasher(CHN, 16, {"training.seed": 3})
+
+
 def test_a_method_is_a_name_or_a_place():
     assert method_class("chn") is method_class("corrhash.methods.chn:CHN") is CHN

@@ -12,6 +12,9 @@ from corrhash.errors import InputError
 from corrhash.lazy_table import load_attribute
 from corrhash.methods import METHODS, Hasher
 
+OWN_OPTIONS = {"n_bits": "--bits", "training.seed": "--seed", "training.checkpoint": "--out"}
+"""Settings that ``--set`` does not take, since another option decides them."""
+
 
 def method_class(name: str) -> Any:
     """A class from the table, or one of the user's own."""
@@ -33,8 +36,8 @@ def new_hasher(method: Any, bits: int, params: dict[str, Any], *, literal: bool 
     hasher: Hasher = method.literal(bits) if literal else method(bits)
     known = setting_names(hasher)
     for name, value in params.items():
-        if name == "n_bits":
-            raise InputError("The length of the codes has an option of its own: use --bits.")
+        if name in OWN_OPTIONS:
+            raise InputError(f"{name} has an option of its own: use {OWN_OPTIONS[name]}.")
         if name not in known:
             raise InputError(
                 f"{method.__name__} has no parameter {name!r}. It has: {', '.join(known)}."
@@ -52,9 +55,9 @@ def setting_names(hasher: Any) -> list[str]:
     for name, value in hasher.get_params().items():
         if dataclasses.is_dataclass(value):
             names += [f"{name}.{field.name}" for field in dataclasses.fields(value)]
-        elif name != "n_bits":
+        else:
             names.append(name)
-    return names
+    return [name for name in names if name not in OWN_OPTIONS]
 
 
 def parse_params(texts: list[str]) -> dict[str, Any]:

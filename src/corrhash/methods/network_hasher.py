@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from corrhash.atomic_write import atomic_write
 from corrhash.codes import Codes
 from corrhash.datasets.base import PairedDataset, n_rows
 from corrhash.datasets.splits import hash_order
@@ -186,6 +187,7 @@ class _Trainer:
         self.texts = text_inputs(pairs.texts, hasher.text_network_.body)
         old, new = parameters_by_origin([hasher.image_network_, hasher.text_network_])
         self.optimizer = self.training.make_optimizer(old, new)
+        self.name = self._fingerprint()
         self.best: dict[str, Tensor] = {}
         self.best_map = -math.inf
         self.history: list[dict[str, Any]] = []
@@ -293,10 +295,15 @@ class _Trainer:
             for queries, database in zip((images, texts), answers, strict=True)
         ]
 
-    def _name(self) -> str:
+    def _fingerprint(self) -> str:
+        """Of the settings, the items and who of them is similar: not of where it is kept."""
         params = {**self.hasher.get_params()}
         params["training"] = {**asdict(self.training), "checkpoint": None}
-        return fingerprint(type(self.hasher).__name__, params, self.hasher.inputs_, len(self.pairs))
+        relation = self.relation.judged
+        relation = self.relation.row_labels if relation is None else relation
+        assert relation is not None
+        data = (self.pairs.row_keys(), relation.indptr.tobytes(), relation.indices.tobytes())
+        return fingerprint(type(self.hasher).__name__, params, self.hasher.inputs_, data)
 
     def _checkpoint(self, epochs_done: int) -> None:
         if self.training.checkpoint is None:
@@ -306,20 +313,20 @@ class _Trainer:
         tensors |= {f"best.{k}": v for k, v in self.best.items()}
         tensors |= optimizer_tensors(self.optimizer)
         numbers = {
-            "fingerprint": self._name(),
+            "fingerprint": self.name,
             "epochs_done": epochs_done,
             "best_map": self.best_map if self.best else None,
             "history": self.history,
         }
         save_checkpoint(folder, tensors, numbers)
-        with (folder / "log.jsonl").open("w") as file:
-            file.writelines(json.dumps(entry) + "\n" for entry in self.history)
+        with atomic_write(folder / "log.jsonl") as file:
+            file.writelines(json.dumps(entry).encode() + b"\n" for entry in self.history)
 
     def _resume(self) -> int:
         """The epoch to begin with: 0, or where an interrupted training stopped."""
         if self.training.checkpoint is None:
             return 0
-        found = load_checkpoint(Path(self.training.checkpoint), self._name())
+        found = load_checkpoint(Path(self.training.checkpoint), self.name)
         if found is None:
             return 0
         tensors, numbers = found
