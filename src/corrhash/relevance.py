@@ -149,6 +149,11 @@ class Similarity:
         return rows.shape[0], columns.shape[0]
 
     @property
+    def aligned(self) -> bool:
+        """Whether row i and column i are two sides of one item, as they are for partners."""
+        return self.judged is None and self.row_labels is self.column_labels
+
+    @property
     def _labels(self) -> tuple[sp.csr_array, sp.csr_array]:
         """The labels of rows and columns, of a relation that was built from labels."""
         assert self.row_labels is not None
@@ -168,6 +173,11 @@ class Similarity:
             return Similarity(judged=self.judged[rows][:, columns])
         row_labels, column_labels = self._labels
         return Similarity(row_labels=row_labels[rows], column_labels=column_labels[columns])
+
+    def among(self, items: Any) -> Similarity:
+        """The relation among some of the items of an aligned one."""
+        labels = self._labels[0][items]
+        return Similarity(row_labels=labels, column_labels=labels)
 
     def block(self, rows: Any = slice(None), columns: Any = slice(None)) -> NDArray[np.int8]:
         """(rows, columns) of +1, -1 and 0 for unknown: what a mini-batch asks for."""

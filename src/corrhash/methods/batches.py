@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from torch import Tensor
@@ -25,16 +25,18 @@ class Rows:
 class Batch:
     """What a loss sees of one mini-batch.
 
-    ``similarity`` is (n_images, n_texts) of +1, -1, and 0 where nobody has judged.
+    ``similarity`` is (n_images, n_texts) of +1, -1, and 0 where nobody has judged. ``within`` has
+    the same among the images (``image``) and among the texts (``text``), for a method that asks.
     """
 
     image_scores: Tensor
     text_scores: Tensor
     similarity: Tensor
+    within: dict[str, Tensor] = field(default_factory=dict)
 
 
 def supervision(pairs: PairedDataset) -> Similarity:
-    """Who is similar to whom in training: judged pairs, else shared labels."""
+    """Who is similar to whom in training: judged pairs or partners, else shared labels."""
     if pairs.similarity is not None:
         relation = pairs.similarity
     else:

@@ -7,9 +7,11 @@ import logging
 import math
 import time
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from itertools import product
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -60,6 +62,9 @@ HELD_OUT = 10
 FEW_CODES = 0.05
 """Fewer distinct codes than this share of the validation items is called a collapse."""
 
+Step = Callable[[Rows, int], dict[str, float]]
+"""What is done with a batch in an epoch; it tells the loss and what is watched beside it."""
+
 log = logging.getLogger("corrhash")
 
 
@@ -68,10 +73,16 @@ class NetworkHasher(Hasher):
 
     A method fills in ``_loss``. The best epoch by validation MAP is kept (validation items as
     queries, training items as database, mean of both directions); ``history_`` tells each epoch.
+    A method with an epoch of its own brings its own :class:`Trainer`.
+
+    Attributes
+    ----------
+    bounded : whether the hash layers end in a tanh; if not, scores are linear.
     """
 
     image_features = None
     needs_alignment = False
+    bounded: ClassVar[bool] = True
 
     networks: Networks
     training: Training
@@ -85,11 +96,19 @@ class NetworkHasher(Hasher):
     def _loss(self, batch: Batch) -> tuple[Tensor, dict[str, float]]:
         """The loss of a mini-batch, and numbers worth watching beside it."""
 
+    def _within(self, pairs: PairedDataset) -> dict[str, Similarity]:
+        """Who is similar within the sides ``image`` and ``text``, if the loss compares those."""
+        return {}
+
+    def _trainer(self, pairs: PairedDataset, validation: PairedDataset) -> Trainer:
+        """What trains the networks."""
+        return Trainer(self, pairs, validation)
+
     def _fit(self, pairs: PairedDataset, validation: PairedDataset | None) -> None:
         if validation is None:
             pairs, validation = _hold_out(pairs, self.training.seed)
         self._build({"image": vector_length(pairs.images), "text": vector_length(pairs.texts)})
-        _Trainer(self, pairs, validation).run()
+        self._trainer(pairs, validation).run()
 
     def _build(self, inputs: dict[str, int | None]) -> None:
         """New networks for inputs of these lengths (None: pictures, sentences)."""
@@ -98,6 +117,8 @@ class NetworkHasher(Hasher):
             torch.manual_seed(self.training.seed)
             self.image_network_ = make_image_network(self.networks, inputs["image"], self.n_bits)
             self.text_network_ = make_text_network(self.networks, inputs["text"], self.n_bits)
+        for network in (self.image_network_, self.text_network_):
+            network.hash.bounded = self.bounded
 
     def _score_image(self, images: Any) -> np.ndarray:
         self._check_kind(images, "image")
@@ -169,8 +190,12 @@ class NetworkHasher(Hasher):
         return cls(**{**params, **made})
 
 
-class _Trainer:
-    """One training of a hasher's two networks, from its start or from a checkpoint."""
+class Trainer:
+    """One training of a hasher's two networks, from its start or from a checkpoint.
+
+    An epoch goes over the batches once for each of ``_passes``. What a training remembers beside
+    its networks stands in ``memory``, which checkpoints keep.
+    """
 
     def __init__(
         self, hasher: NetworkHasher, pairs: PairedDataset, validation: PairedDataset
@@ -178,6 +203,7 @@ class _Trainer:
         self.hasher, self.pairs, self.validation = hasher, pairs, validation
         self.training = hasher.training
         self.relation = supervision(pairs)
+        self.within = hasher._within(pairs)
         self.device = as_device(self.training.device)
         self.networks = nn.ModuleDict(
             {"image": hasher.image_network_, "text": hasher.text_network_}
@@ -191,6 +217,7 @@ class _Trainer:
         self.best: dict[str, Tensor] = {}
         self.best_map = -math.inf
         self.history: list[dict[str, Any]] = []
+        self.memory: dict[str, Tensor] = {}
 
     def run(self) -> None:
         """Train to the last epoch and leave the best one in the hasher."""
@@ -216,23 +243,32 @@ class _Trainer:
             standardise.learn(values.to(self.device))
 
     def _epoch(self, epoch: int) -> dict[str, float]:
-        """One pass over the pairs; the means of the loss and of what is watched."""
+        """All passes over the pairs; the means of the loss and of what is watched."""
         batches = epoch_batches(
             self.pairs, self.relation, self.training.batch_size, self.training.seed, epoch
         )
+        passes = self._passes()
         self.networks.train()
         sums: dict[str, float] = {}
         with torch.random.fork_rng():  # dropout depends on seed and epoch alone
             torch.manual_seed(self.training.seed * 1_000_003 + epoch)
-            for number, rows in enumerate(batches):
+            for step, (number, rows) in product(passes, enumerate(batches)):
                 for coming in batches[number + 1 : number + 3]:
                     self.images.fetch(coming.images)
                 n_steps = self.training.epochs * len(batches)
                 self._set_rate(epoch * len(batches) + number, n_steps)
-                for name, value in self._step(rows, epoch).items():
+                for name, value in step(rows, epoch).items():
                     sums[name] = sums.get(name, 0.0) + value
+        self._after_epoch()
         self._check_finite(sums["loss"], epoch)
-        return {name: value / len(batches) for name, value in sums.items()}
+        return {name: value / len(batches) / len(passes) for name, value in sums.items()}
+
+    def _passes(self) -> Sequence[Step]:
+        """What is done with each batch; a second step begins when all have seen the first."""
+        return [self._step]
+
+    def _after_epoch(self) -> None:
+        """What is left to do when all batches were seen."""
 
     def _check_finite(self, loss: float, epoch: int) -> None:
         """A training that diverges ends here, not in scores that are no numbers."""
@@ -250,16 +286,31 @@ class _Trainer:
             group["lr"] = rate * group["times"]
 
     def _step(self, rows: Rows, epoch: int) -> dict[str, float]:
-        keyed = {"seed": self.training.seed, "epoch": epoch}
-        images = to_device(self.images.training_batch(rows.images, **keyed), self.device)
-        texts = to_device(self.texts.training_batch(rows.texts, **keyed), self.device)
-        similarity = torch.from_numpy(self.relation.block(rows.images, rows.texts))
         batch = Batch(
-            self.networks["image"](images),
-            self.networks["text"](texts),
-            similarity.to(self.device),
+            self._scores("image", rows.images, epoch),
+            self._scores("text", rows.texts, epoch),
+            self._block(self.relation, rows.images, rows.texts),
+            self._blocks_within({"image": rows.images, "text": rows.texts}),
         )
         loss, watched = self.hasher._loss(batch)
+        return self._descend(loss, watched)
+
+    def _scores(self, side: str, rows: np.ndarray, epoch: int) -> Tensor:
+        """(len(rows), n_bits) scores of training items, through which gradients flow."""
+        inputs = self.images if side == "image" else self.texts
+        values = inputs.training_batch(rows, seed=self.training.seed, epoch=epoch)
+        scores: Tensor = self.networks[side](to_device(values, self.device))
+        return scores
+
+    def _block(self, relation: Similarity, rows: Any, columns: Any) -> Tensor:
+        """(rows, columns) of +1, -1 and 0 for unknown."""
+        return torch.from_numpy(relation.block(rows, columns)).to(self.device)
+
+    def _blocks_within(self, rows: dict[str, np.ndarray]) -> dict[str, Tensor]:
+        return {side: self._block(r, rows[side], rows[side]) for side, r in self.within.items()}
+
+    def _descend(self, loss: Tensor, watched: dict[str, float]) -> dict[str, float]:
+        """One step down the loss, of all weights that it depends on."""
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()
@@ -279,7 +330,7 @@ class _Trainer:
     def _maps(self, images: Codes, texts: Codes) -> list[float]:
         """MAP of both directions; validation items ask, training items answer.
 
-        Judged pairs are not aligned: there the held-out judgements are asked for.
+        Judged pairs and partners tie validation items to one another alone.
         """
         judged = self.validation.similarity
         if judged is not None:
@@ -311,6 +362,7 @@ class _Trainer:
         folder = Path(self.training.checkpoint)
         tensors = {f"now.{k}": v for k, v in detached_state(self.networks).items()}
         tensors |= {f"best.{k}": v for k, v in self.best.items()}
+        tensors |= {f"memory.{k}": v for k, v in self.memory.items()}
         tensors |= optimizer_tensors(self.optimizer)
         numbers = {
             "fingerprint": self.name,
@@ -332,6 +384,7 @@ class _Trainer:
         tensors, numbers = found
         self.networks.load_state_dict(_under("now.", tensors))
         self.best = _under("best.", tensors)
+        self.memory = to_device(_under("memory.", tensors), self.device)
         if numbers["best_map"] is not None:
             self.best_map = numbers["best_map"]
         self.history = numbers["history"]
@@ -345,7 +398,7 @@ def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _hold_out(pairs: PairedDataset, seed: int) -> tuple[PairedDataset, PairedDataset]:
     """A tenth for validation, chosen by hash: of the pairs, or of the judgements if not aligned."""
-    if pairs.similarity is not None:
+    if pairs.similarity is not None and not pairs.aligned:
         held, rest = _split_judgements(pairs.similarity, seed)
         return replace(pairs, similarity=rest), replace(pairs, similarity=held)
     order = hash_order(pairs.row_keys(), "held out", seed)
