@@ -48,6 +48,14 @@ def test_judged_pairs_free_images_and_texts_from_alignment():
         pairs.take([0])
 
 
+def test_partners_stay_aligned_and_are_taken_with_their_rows():
+    pairs = PairedDataset(np.ones((3, 4)), ["a", "b", "c"], similarity=Similarity.partners(3))
+    assert pairs.aligned
+    part = pairs.take([2, 0])
+    assert part.texts == ["c", "a"]
+    np.testing.assert_array_equal(part.similarity.block(), [[1, -1], [-1, 1]])
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

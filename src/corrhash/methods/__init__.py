@@ -11,6 +11,9 @@ METHODS = LazyTable(
         "chn-m": "corrhash.methods.chn:CHNM",
         "chn-q": "corrhash.methods.chn:CHNQ",
         "cvh": "corrhash.methods.cvh:CVH",
+        "dcmh": "corrhash.methods.dcmh:DCMH",
+        "mmnn": "corrhash.methods.mmnn:MMNN",
+        "mmnn-pairs": "corrhash.methods.mmnn:MMNNPairs",
     },
 )
 """Names of methods, each with its class, which is imported when it is asked for."""

@@ -420,8 +420,8 @@ def _split_judgements(similarity: Similarity, seed: int) -> tuple[Similarity, Si
 def _warn_of_collapse(n_distinct: int, n_items: int) -> None:
     if n_distinct < FEW_CODES * n_items:
         log.warning(
-            "Codes collapse: only %d different codes among %d validation items. Turn pair weights "
-            "on, raise lambda_, or lower the learning rate.",
+            "Codes collapse: only %d different codes among %d validation items. Lower the learning "
+            "rate; for CHN, turn pair weights on or raise lambda_.",
             n_distinct,
             n_items,
         )
