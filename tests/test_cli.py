@@ -94,6 +94,16 @@ def test_a_model_is_evaluated_in_both_directions(model):
     assert "MAP" in run("evaluate", model, "synthetic", "--ties", "optimistic").output
 
 
+def test_a_model_is_evaluated_before_its_scores_are_rounded_to_codes(model):
+    by_code, by_score = (
+        json.loads(run("evaluate", model, "synthetic", "--json", *option).stdout)["all"]
+        for option in ((), ("--cosine",))
+    )
+    assert by_code["image->text"]["ranked_by"] == "hamming"
+    assert by_score["image->text"]["ranked_by"] == "cosine"
+    assert by_score["image->text"]["map"] > by_code["image->text"]["map"]
+
+
 def test_a_network_is_trained_with_its_settings_and_leaves_its_history(tmp_path):
     settings = ("--set", "training.epochs=2", "--set", "networks.width=16")
     run("train", "synthetic", "--method", "chn", "--bits", "8", *settings, "--out", tmp_path / "m")

@@ -151,6 +151,9 @@ def evaluate(
             help="expected, stable, optimistic or pessimistic; by default that of the reading."
         ),
     ] = None,
+    cosine: Annotated[
+        bool, typer.Option("--cosine", help="Rank by the scores before they are rounded to codes.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Every number, as JSON.")] = False,
     method: MethodOption = None,
 ) -> None:
@@ -159,12 +162,15 @@ def evaluate(
     The queries are those that training held out. The database is everything else; the second row
     leaves out what was trained on.
     """
-    from corrhash.experiments.directions import encode_pairs, score_directions
+    from corrhash.experiments.directions import ranked_pairs, score_directions
 
     with _progress():
         trained = _load_model(model, dataset, method)
         split = trained.load_split(dataset)
-        query, database = (encode_pairs(trained.hasher, p) for p in (split.query, split.database))
+        query, database = (
+            ranked_pairs(trained.hasher, part, "cosine" if cosine else None)
+            for part in (split.query, split.database)
+        )
     bounds = ties in ("optimistic", "pessimistic")  # not defined for NDCG
     options = {"reading": reading, "ties": ties, "ndcg_at": () if bounds else (100,)}
     scores = score_directions(split, query, database, **options)
@@ -351,7 +357,9 @@ def _add_scores(table: Table, scores: dict[str, Scores], *cells: str) -> None:
 def _print_scores(scores: dict[str, Scores], without: dict[str, Scores]) -> None:
     """The numbers of both directions and the choices they rest on."""
     first, *_ = scores.values()
-    table = _score_table(f"reading={first.reading}, ties={first.ties}", "")
+    table = _score_table(
+        f"ranked by {first.ranked_by}, reading={first.reading}, ties={first.ties}", ""
+    )
     _add_scores(table, scores, "MAP")
     _add_scores(table, without, "MAP, database without training items")
     rows = {

@@ -7,6 +7,7 @@ from corrhash.datasets import load_dataset
 from corrhash.experiments.directions import (
     encode_pairs,
     random_codes,
+    ranked_pairs,
     score_directions,
     without_words,
 )
@@ -28,6 +29,18 @@ def test_each_direction_asks_with_its_own_side(split):
     assert scores["image->text"].map == evaluate(query["image"], database["text"], *labels).map
     assert scores["text->image"].map == evaluate(query["text"], database["image"], *labels).map
     assert scores["image->text"].map != scores["text->image"].map
+
+
+def test_answers_are_ranked_as_the_method_or_the_caller_says(split):
+    class Unrounded(CVH):
+        ranked_by = "cosine"
+
+    hasher = Unrounded(16).fit(split.train)
+    scores = ranked_pairs(hasher, split.query)
+    np.testing.assert_array_equal(scores["text"], hasher.score_text(split.query.texts))
+    codes = ranked_pairs(hasher, split.query, ranked_by="hamming")["image"]
+    expected = hasher.encode_image(split.query.images)
+    np.testing.assert_array_equal(codes.packed, expected.packed)
 
 
 def test_random_codes_score_the_share_of_similar_pairs(split):

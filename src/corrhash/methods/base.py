@@ -8,7 +8,7 @@ import json
 from abc import ABC, abstractmethod
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,6 +22,8 @@ from corrhash.errors import InputError
 
 HASHER_FILE = "hasher.json"
 FORMAT = "corrhash hasher 1"
+
+RankedBy = Literal["hamming", "cosine"]
 
 
 class Hasher(ABC):
@@ -37,12 +39,15 @@ class Hasher(ABC):
     needs_labels : whether the method learns from labels. Where it does not, ``fit`` takes them
         away before the method sees the pairs.
     needs_alignment : whether row i of images and texts must belong together.
+    ranked_by : how answers are ranked when the method is measured: ``hamming`` for codes,
+        ``cosine`` for the scores before they are rounded to codes.
     image_features : what pictures become unless the user says otherwise; None for a method that
         reads pictures.
     """
 
     needs_labels: ClassVar[bool] = True
     needs_alignment: ClassVar[bool] = True
+    ranked_by: ClassVar[RankedBy] = "hamming"
     image_features: ClassVar[str | None] = "simple"
 
     n_bits: int

@@ -135,6 +135,29 @@ class CHN(NetworkHasher):
         return self.lambda_
 
 
+class CHNB(CHN):
+    """CHN-B: CHN whose answers are ranked by the cosine of its scores, not rounded to codes.
+
+    Needs what CHN needs, and learns the same. Relatives: CHN, of which it shows what rounding
+    costs.
+
+    Parameters
+    ----------
+    As those of CHN.
+
+    References
+    ----------
+    As for CHN.
+
+    Examples
+    --------
+    >>> CHNB(16).ranked_by
+    'cosine'
+    """
+
+    ranked_by = "cosine"
+
+
 class CHNI(CHN):
     """CHN-I: inner products in place of cosines.
 
