@@ -70,7 +70,12 @@ def train_chn(split: RetrievalSplit, n_bits: int, epochs: int, seed: int) -> Any
     from corrhash.methods.two_networks import Networks
 
     training = Training(
-        epochs=epochs, learning_rate=3e-3, warmup=0.2, validate_every=epochs, seed=seed
+        epochs=epochs,
+        batch_size=64,
+        learning_rate=3e-3,
+        warmup=0.2,
+        validate_every=epochs,
+        seed=seed,
     )
     hasher = METHODS["chn"](n_bits, networks=Networks(width=1024), training=training)
     return hasher.fit(split.train, split.validation)

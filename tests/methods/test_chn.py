@@ -33,11 +33,11 @@ def pairs():
     return make_pairs(400, seed=2)
 
 
-def random_batch(seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    u, v = (torch.rand((n, 8), generator=generator) * 2 - 1 for n in (5, 4))
-    similarity = torch.randint(0, 2, (5, 4), generator=generator) * 2 - 1
-    return Batch(u, v, similarity)
+def random_batch(n_images=5, n_texts=4):
+    generator = torch.Generator().manual_seed(0)
+    u, v = (torch.rand((n, 8), generator=generator) * 2 - 1 for n in (n_images, n_texts))
+    similarity = torch.randint(0, 2, (n_images, n_texts), generator=generator) * 2 - 1
+    return Batch(u, v, similarity, aligned=n_images == n_texts)
 
 
 def by_hand(batch, delta_cosine, delta_quantization, lambda_, *, balanced):
@@ -65,6 +65,23 @@ def test_the_loss_is_the_sum_of_the_paper(balanced):
     batch = random_batch()
     loss, _ = hasher._loss(batch)
     assert float(loss) == pytest.approx(by_hand(batch, 0.6, 0.95, 0.3, balanced=balanced), rel=1e-5)
+
+
+def test_aligned_batches_are_compared_within_images_and_within_texts_too():
+    batch = random_batch(5, 5)
+    u, v = batch.image_scores, batch.text_scores
+    between, images, texts = (
+        CHN(8, within=0, lambda_=0)._loss(replace(batch, image_scores=a, text_scores=b))[0]
+        for a, b in ((u, v), (u, u), (v, v))
+    )
+    loss, _ = CHN(8, within=0.3, lambda_=0)._loss(batch)
+    assert float(loss) == pytest.approx(float(between + 0.3 * (images + texts)), rel=1e-6)
+
+
+def test_judged_pairs_say_nothing_of_pairs_within_a_side():
+    batch = random_batch()
+    losses = [float(CHN(8, within=within)._loss(batch)[0]) for within in (0, 1)]
+    assert losses[0] == losses[1]
 
 
 def test_the_literal_mode_has_the_published_settings():

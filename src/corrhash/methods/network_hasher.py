@@ -217,9 +217,9 @@ class _Trainer:
 
     def _epoch(self, epoch: int) -> dict[str, float]:
         """One pass over the pairs; the means of the loss and of what is watched."""
-        batches = epoch_batches(
-            self.pairs, self.relation, self.training.batch_size, self.training.seed, epoch
-        )
+        n = len(self.pairs) if self.pairs.aligned else self.relation.n_known
+        size = self.training.batch_size_for(n)
+        batches = epoch_batches(self.pairs, self.relation, size, self.training.seed, epoch)
         self.networks.train()
         sums: dict[str, float] = {}
         with torch.random.fork_rng():  # dropout depends on seed and epoch alone
@@ -258,6 +258,7 @@ class _Trainer:
             self.networks["image"](images),
             self.networks["text"](texts),
             similarity.to(self.device),
+            aligned=self.pairs.aligned,
         )
         loss, watched = self.hasher._loss(batch)
         self.optimizer.zero_grad(set_to_none=True)

@@ -31,6 +31,8 @@ class Networks:
     image_frozen : train nothing of the image network but its hash layer.
     text : ``tags`` for word occurrences, or ``hf:`` and a folder or hub id for sentences.
     text_frozen : train nothing of a sentence encoder but its hash layer.
+    noise : deviation of the noise on ready image features in training, where 1 is the deviation
+        of the features themselves.
     width, depth, dropout : the hidden layers for ready features and for word occurrences.
     """
 
@@ -39,6 +41,7 @@ class Networks:
     image_frozen: bool = False
     text: str = "tags"
     text_frozen: bool = True
+    noise: float = 0.7
     width: int = 1024
     depth: int = 1
     dropout: float = 0.5
@@ -69,16 +72,20 @@ class Hashing(nn.Module):
 
 
 class Vectors(nn.Module):
-    """Ready features: standardised, then through hidden layers."""
+    """Ready features: standardised, noisy in training, then through hidden layers."""
 
     def __init__(self, n_inputs: int, networks: Networks) -> None:
         super().__init__()
         self.standardise = Standardise(n_inputs)
+        self.noise = networks.noise
         self.layers = FeaturesMLP(n_inputs, networks.width, networks.depth, networks.dropout)
         self.n_features = self.layers.n_features
 
     def forward(self, features: Tensor) -> Tensor:
-        return self.layers(self.standardise(features))
+        features = self.standardise(features)
+        if self.training and self.noise:
+            features = features + self.noise * torch.randn_like(features)
+        return self.layers(features)
 
 
 def make_image_network(networks: Networks, n_inputs: int | None, n_bits: int) -> Hashing:
