@@ -1,15 +1,9 @@
 """Both directions: never mixed up, and the same as evaluating by hand."""
 
-import numpy as np
 import pytest
 
 from corrhash.datasets import load_dataset
-from corrhash.experiments.directions import (
-    encode_pairs,
-    random_codes,
-    score_directions,
-    without_words,
-)
+from corrhash.experiments.directions import encode_pairs, random_codes, score_directions
 from corrhash.methods.cvh import CVH
 from corrhash.metrics import evaluate
 
@@ -33,8 +27,3 @@ def test_each_direction_asks_with_its_own_side(split):
 def test_random_codes_score_the_share_of_similar_pairs(split):
     codes = [random_codes(p, 32) for p in (split.query, split.database)]
     assert score_directions(split, *codes)["image->text"].map == pytest.approx(0.33, abs=0.03)
-
-
-def test_texts_without_a_known_word_are_found():
-    np.testing.assert_array_equal(without_words(np.array([[0, 1], [0, 0]])), [False, True])
-    np.testing.assert_array_equal(without_words(["a", "  "]), [False, True])
