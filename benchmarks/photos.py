@@ -1,28 +1,34 @@
-"""CHN and its variants on photos with captions: ``python -m benchmarks.photos FOLDER``.
+"""Methods on photos with captions: ``python -m benchmarks.photos FOLDER``.
 
 FOLDER holds ``manifest.jsonl`` (image, text, labels and split of each photo) and a file of
 features, row i for line i. Every finished cell is a line of the results file, so that an
-interrupted run goes on where it stopped.
+interrupted run goes on where it stopped. Whatever the supervision, scores rest on the labels.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import time
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from corrhash.datasets import PairedDataset, RetrievalSplit, Vocabulary
+from corrhash.datasets import PairedDataset, Reader, RetrievalSplit, Vocabulary, supervise
+from corrhash.datasets.supervision import CHOICES, NOT_NEEDED
 from corrhash.experiments.directions import DIRECTIONS, encode_pairs, score_directions
-from corrhash.methods import METHODS
+from corrhash.methods import METHODS, Hasher
 from corrhash.methods.chn import CHN
 from corrhash.methods.training import Training
 from corrhash.metrics import evaluate
 
 N_WORDS = 1000
+NAME = ("method", "bits", "seed", "supervision")
+"""What tells one cell from another."""
 
 
 def load_photos(folder: Path, features: str) -> RetrievalSplit:
@@ -33,9 +39,10 @@ def load_photos(folder: Path, features: str) -> RetrievalSplit:
     labels = np.array([[name in line["labels"] for name in names] for line in lines])
     texts = [line["text"] for line in lines]
     counted = [text for text, part in zip(texts, parts, strict=True) if part != "query"]
+    vocabulary = Vocabulary.fit(counted, top=N_WORDS)
     pairs = PairedDataset(
         images=np.load(folder / features).astype(np.float32),
-        texts=Vocabulary.fit(counted, top=N_WORDS).occurrences(texts),
+        texts=vocabulary.occurrences(texts),
         labels=labels,
         keys=[line["image"] for line in lines],
         label_names=names,
@@ -44,30 +51,43 @@ def load_photos(folder: Path, features: str) -> RetrievalSplit:
         np.flatnonzero(parts == part) for part in ("train", "validation", "query")
     )
     database = np.flatnonzero(parts != "query")
-    return RetrievalSplit(pairs, train, validation, query, database, name=folder.name)
+    reader = Reader(vocabulary)
+    return RetrievalSplit(pairs, train, validation, query, database, reader, folder.name)
 
 
-def measure(split: RetrievalSplit, name: str, n_bits: int, seed: int) -> dict[str, object]:
-    """Train one model and score its codes and, before binarisation, its real-valued scores."""
+def make_hasher(name: str, n_bits: int, seed: int) -> Any:
+    """A method with its defaults; the seed is of its networks, where it has any."""
     if name == "literal":
-        hasher = CHN.literal(n_bits, seed=seed)
-    else:
-        hasher = METHODS[name](n_bits, training=Training(seed=seed))
+        return CHN.literal(n_bits, seed=seed)
+    method = METHODS[name]
+    if "training" in inspect.signature(method.__init__).parameters:
+        return method(n_bits, training=Training(seed=seed))
+    return method(n_bits)
+
+
+def supervision_of(hasher: Hasher, wanted: str) -> str:
+    """What a cell is named after: a method that needs no supervision has one cell for all."""
+    return wanted if hasher.needs_labels else NOT_NEEDED
+
+
+def measure(split: RetrievalSplit, hasher: Any, supervision: str) -> dict[str, Any]:
+    """Train one model and score its codes and, before binarisation, its real-valued scores."""
+    taught = supervise(split, supervision, needed=hasher.needs_labels)
     started = time.perf_counter()
-    hasher.fit(split.train, split.validation)
+    hasher.fit(taught.train, taught.validation)
     seconds = time.perf_counter() - started
     query, database = (encode_pairs(hasher, part) for part in (split.query, split.database))
     scores = score_directions(split, query, database)
-    cell: dict[str, object] = {"method": name, "bits": n_bits, "seed": seed}
-    cell |= {direction: scores[direction].map for direction in DIRECTIONS}
-    cell |= {f"{d} cosine": value for d, value in cosine_maps(hasher, split).items()}
-    cell["distinct"] = scores["text->image"].n_distinct_database
-    cell["validation"] = max(e.get("validation_map", 0.0) for e in hasher.history_)
-    return {**cell, "seconds": round(seconds, 1)}
+    numbers: dict[str, Any] = {direction: scores[direction].map for direction in DIRECTIONS}
+    numbers |= {f"{d} cosine": value for d, value in cosine_maps(hasher, split).items()}
+    numbers["distinct"] = scores["text->image"].n_distinct_database
+    if hasattr(hasher, "history_"):
+        numbers["validation"] = max(e.get("validation_map", 0.0) for e in hasher.history_)
+    return {**numbers, "seconds": round(seconds, 1)}
 
 
-def cosine_maps(hasher: CHN, split: RetrievalSplit) -> dict[str, float]:
-    """CHN-B: the same model, ranked by the cosine of its scores."""
+def cosine_maps(hasher: Hasher, split: RetrievalSplit) -> dict[str, float]:
+    """The same model, ranked by the cosine of its scores: of CHN, what the paper calls CHN-B."""
     sides = {"image": hasher.score_image, "text": hasher.score_text}
     values = {}
     for direction in DIRECTIONS:
@@ -87,24 +107,31 @@ def main() -> None:
     parser.add_argument("--features", default="features_efficientnet_lite0.npy")
     parser.add_argument("--methods", nargs="+", default=["chn", "literal"])
     parser.add_argument("--bits", nargs="+", type=int, default=[16, 32, 64, 128])
+    parser.add_argument("--supervision", choices=CHOICES, default="labels")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--out", type=Path, default=Path("photos.jsonl"))
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     split = load_photos(arguments.folder, arguments.features)
-    done = set()
-    if arguments.out.exists():
-        cells = [json.loads(line) for line in arguments.out.open()]
-        done = {(cell["method"], cell["bits"], cell["seed"]) for cell in cells}
-    for seed in arguments.seeds:
-        for name in arguments.methods:
-            for n_bits in arguments.bits:
-                if (name, n_bits, seed) not in done:
-                    cell = measure(split, name, n_bits, seed)
-                    with arguments.out.open("a") as file:
-                        file.write(json.dumps(cell) + "\n")
-                    print(cell, flush=True)
+    done = finished_cells(arguments.out)
+    for seed, name, n_bits in product(arguments.seeds, arguments.methods, arguments.bits):
+        hasher = make_hasher(name, n_bits, seed)
+        cell_name = (name, n_bits, seed, supervision_of(hasher, arguments.supervision))
+        if cell_name not in done:
+            numbers = measure(split, hasher, arguments.supervision)
+            cell = {**dict(zip(NAME, cell_name, strict=True)), **numbers}
+            with arguments.out.open("a") as file:
+                file.write(json.dumps(cell) + "\n")
+            print(cell, flush=True)
+
+
+def finished_cells(path: Path) -> set[tuple[Any, ...]]:
+    """The names of the cells in the results file; those of before there was a choice had labels."""
+    if not path.exists():
+        return set()
+    cells = [{"supervision": "labels", **json.loads(line)} for line in path.open()]
+    return {tuple(cell[part] for part in NAME) for cell in cells}
 
 
 if __name__ == "__main__":

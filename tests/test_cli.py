@@ -1,9 +1,12 @@
 """The command line: each verb does its work, helps in 80 columns, and answers mistakes."""
 
 import json
+import os
+import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +15,8 @@ from typer.testing import CliRunner
 
 from corrhash.cli import app, main
 from corrhash.codes import load_codes
-from corrhash.datasets import load_dataset
+from corrhash.datasets import DATASETS, ImageFiles, PairedDataset, load_dataset
+from corrhash.datasets.splits import draw_split
 from corrhash.experiments.trained_model import TrainedModel
 
 VERBS = ["demo", "train", "evaluate", "encode", "methods", "datasets"]
@@ -117,6 +121,75 @@ def test_a_network_is_trained_with_its_settings_and_leaves_its_history(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
+QUICK = ("--bits", "8", "--set", "training.epochs=1", "--set", "networks.width=16")
+
+
+def test_words_teach_and_can_be_edited(tmp_path):
+    words = tmp_path / "model" / "words.txt"
+    said = run("train", "synthetic", *QUICK, "--supervision", "words", "--out", words.parent).output
+    assert "words act as labels: column 22, column 6, " in said
+    assert "training items carry none and are left out" in said
+    assert f"Words that act as labels: {words}" in said
+    lines = words.read_text().splitlines()
+    words.write_text("\n".join(["# the first five alone", *lines[2:7]]))
+    said = run("train", "synthetic", *QUICK, "--words", words, "--out", words.parent).output
+    assert "5 words act as labels: column 22" in said
+    assert words.read_text().startswith("# the first five alone")
+    assert TrainedModel.load(words.parent).supervision == "words"
+    assert "MAP" in run("evaluate", words.parent, "synthetic").output
+
+
+def test_the_pairing_and_judged_pairs_teach(tmp_path):
+    model = tmp_path / "model"
+    said = run("train", "synthetic", *QUICK, "--supervision", "pairs", "--out", model).output
+    assert "an image is similar to its own text alone" in said
+    assert TrainedModel.load(model).supervision == "pairs"
+    keys = load_dataset("synthetic").train.row_keys()
+    lines = [f"{a},{b},{1 if a == b else -1}\n" for a in keys[:20] for b in keys[:20]]
+    (tmp_path / "clicks.csv").write_text("image,text,similar\n" + "".join(lines))
+    clicks = ("--supervision", tmp_path / "clicks.csv")
+    said = run("train", "synthetic", *QUICK, *clicks, "--out", model).output
+    assert "clicks.csv, 400 judged pairs of training items" in said
+    assert TrainedModel.load(model).supervision == "clicks.csv"
+
+
+def test_a_method_that_needs_no_supervision_says_so(tmp_path):
+    said = run(
+        *("train", "synthetic", "--method", "cvh", "--bits", "8"),
+        *("--supervision", "words", "--out", tmp_path / "m"),
+    ).output
+    assert "learns from the pairs alone, and 'words' plays no part" in said
+    assert TrainedModel.load(tmp_path / "m").supervision == "none"
+    assert not (tmp_path / "m" / "words.txt").exists()
+
+
+def load_pictures(seed=0):
+    """A dataset of picture files, of which one was cut off."""
+    folder = Path(os.environ["PICTURES"])
+    rng = np.random.default_rng(seed)
+    for i in range(60):
+        pixels = rng.integers(0, 255, (40, 40, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{i}.jpg")
+    labels = np.eye(2, dtype=int)[np.arange(60) % 2]
+    images = ImageFiles([folder / f"{i}.jpg" for i in range(60)])
+    pairs = PairedDataset(images, ["sea boat", "cat"] * 30, labels)
+    split = draw_split(pairs, "pictures", seed, n_query=5, n_validation=5, n_train=50)
+    row = split.train_rows[20]
+    images.paths[row].write_bytes(images.paths[row].read_bytes()[:700])
+    return split
+
+
+@pytest.mark.parametrize("method", ["chn", "cvh"])
+def test_a_picture_that_cannot_be_read_is_named(method, monkeypatch, capsys, tmp_path):
+    (tmp_path / "pictures").mkdir()
+    monkeypatch.setenv("PICTURES", str(tmp_path / "pictures"))
+    monkeypatch.setitem(DATASETS.places, "pictures", "tests.test_cli:load_pictures")
+    arguments = ("--method", method, "--bits", "2", "--out", tmp_path / "m")
+    said = fail(monkeypatch, capsys, "train", "pictures", *arguments)
+    assert re.search(r"Cannot read the picture .*jpg \(row \d+\): .*leave the row out", said)
+    assert "Traceback" not in said
+
+
 def test_the_literal_mode_is_for_methods_that_have_one(monkeypatch, capsys, tmp_path):
     epochs = ("--set", "training.epochs=1", "--set", "networks.width=16")
     run("train", "synthetic", "--method", "chn", "--literal", *epochs, "--out", tmp_path / "m")
@@ -195,6 +268,12 @@ MISTAKES = {
         "eps=abc",
         "--out",
         "x",
+    ],
+    "no supervision 'label', and no such file": [
+        *("train", "synthetic", "--supervision", "label", "--out", "x")
+    ],
+    "goes with the supervision 'words'. Got 'pairs'": [
+        *("train", "synthetic", "--supervision", "pairs", "--words", "w", "--out", "x")
     ],
     "trained on synthetic, and reads its items only. Got scenes": ["evaluate", "MODEL", "scenes"],
     "Hasher is not a method": ["train", "synthetic", "--method", HASHER, "--out", "x"],

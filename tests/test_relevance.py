@@ -70,6 +70,25 @@ def test_no_judged_pair_is_a_relation_too():
 
 def test_partners_are_similar_to_each_other_alone():
     np.testing.assert_array_equal(Similarity.partners(3).block(), 2 * np.eye(3) - 1)
+    some = Similarity.partners(4).among([3, 1])
+    np.testing.assert_array_equal(some.block(), 2 * np.eye(2) - 1)
+    assert some.aligned
+
+
+def test_rows_and_columns_are_aligned_where_they_are_the_same_items():
+    assert Similarity.partners(3).T.aligned
+    assert Similarity.from_labels(np.eye(2)).aligned
+    assert not Similarity.from_labels(np.eye(2), np.eye(2)).aligned
+    assert not Similarity.from_pairs([(0, 0, 1)], shape=(2, 2)).aligned
+
+
+def test_the_share_of_similar_pairs_does_not_depend_on_how_many_sets_are_compared_at_once(
+    monkeypatch,
+):
+    labels = np.random.default_rng(0).random((50, 9)) < 0.2
+    monkeypatch.setattr("corrhash.relevance.SETS_AT_ONCE", 7)
+    expected = share_label(labels, labels).mean()
+    assert Similarity.from_labels(labels).share_similar == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

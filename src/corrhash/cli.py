@@ -100,6 +100,14 @@ def train(
         str | None,
         typer.Option(help="What pictures become, for methods that read features: simple."),
     ] = None,
+    supervision: Annotated[
+        str | None,
+        typer.Option(help="labels, words, pairs, or a file of judged pairs.", metavar="KIND|FILE"),
+    ] = None,
+    words: Annotated[
+        Path | None,
+        typer.Option(help="The words that act as labels: words.txt of a model, edited."),
+    ] = None,
     literal: Annotated[
         bool, typer.Option("--literal", help="The published settings, where a method has them.")
     ] = False,
@@ -110,13 +118,20 @@ def train(
     Networks go on from where an interrupted run with the same settings stopped. Settings of
     networks and of their training are parameters too: **corrhash methods chn** lists them.
 
+    Supervision tells who is similar to whom: **labels** that are shared; **words**, of which those
+    that at least 20 items and at most a fifth of them carry act as labels; **pairs**, an image with
+    its own text alone; or a file whose lines are image key, text key and 1 or -1. By default the
+    first of these that the dataset allows.
+
     Example: corrhash train scenes --method chn --bits 32 --set training.epochs=20 --out model
     """
-    from corrhash.datasets import Reader, load_dataset
+    from corrhash.datasets import Reader, load_dataset, supervise
+    from corrhash.datasets.supervision import check_choice
     from corrhash.experiments.settings import method_class, new_hasher, parse_params
     from corrhash.experiments.trained_model import TrainedModel, check_model_folder
 
     check_model_folder(folder)
+    check_choice(supervision, words)
     hasher = new_hasher(method_class(method), bits, parse_params(params or []), literal=literal)
     hasher = _with_training(hasher, seed=seed, checkpoint=str(_checkpoint_of(folder)))
     with _progress():
@@ -124,13 +139,19 @@ def train(
             dataset, seed=seed, image_features=image_features or hasher.image_features
         )
     _say_split(split)
+    taught = supervise(split, supervision, words, needed=hasher.needs_labels)
+    for note in taught.notes:
+        _say(note)
     started = time.perf_counter()
     with _progress():
-        hasher.fit(split.train, split.validation)
+        hasher.fit(taught.train, taught.validation)
     hasher = _with_training(hasher, checkpoint=None)
-    TrainedModel(hasher, split.reader or Reader(), dataset, seed).save(folder)
+    reader = split.reader or Reader()
+    TrainedModel(hasher, reader, dataset, seed, supervision=taught.name).save(folder)
     shutil.rmtree(_checkpoint_of(folder), ignore_errors=True)
     _write_history(hasher, folder)
+    if words_file := taught.save_words(folder):
+        _say(f"Words that act as labels: {words_file}. Edit it and train again with --words.")
     seconds = time.perf_counter() - started
     _say(f"Trained {type(hasher).__name__} of {bits} bits in {seconds:.1f} s. Model: {folder}")
     own = f" --method {method}" if ":" in method else ""

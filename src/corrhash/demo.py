@@ -59,7 +59,8 @@ def run_demo(folder: Path, pictures: int, epochs: int, seed: int) -> DemoResult:
     at_shown = {name: of for (name, n_bits), of in scores.items() if n_bits == SHOWN}
     plot_curves(at_shown, files["Precision-recall curves"], f"scenes, {SHOWN} bits")
     _draw_answers(shown, split, files["Answers to words"])
-    model = TrainedModel(shown, split.reader or Reader(), "scenes", seed, {"n": pictures})
+    reader = split.reader or Reader()
+    model = TrainedModel(shown, reader, "scenes", seed, {"n": pictures}, supervision="labels")
     model.save(files["Trained model"])
     return DemoResult(split, scores, files)
 

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 
 from corrhash import InputError
 from corrhash.datasets import ImageFiles, PairedDataset, load_dataset
+from corrhash.datasets.base import without_words
 from corrhash.relevance import Similarity
 
 
@@ -46,6 +47,20 @@ def test_judged_pairs_free_images_and_texts_from_alignment():
     assert "2 images and 3 texts" in repr(pairs)
     with pytest.raises(InputError, match="not aligned"):
         pairs.take([0])
+
+
+def test_partners_stay_aligned_and_are_taken_with_their_rows():
+    pairs = PairedDataset(np.ones((3, 4)), ["a", "b", "c"], similarity=Similarity.partners(3))
+    assert pairs.aligned
+    part = pairs.take([2, 0])
+    assert part.texts == ["c", "a"]
+    np.testing.assert_array_equal(part.similarity.block(), [[1, -1], [-1, 1]])
+
+
+def test_texts_without_a_known_word_are_found():
+    np.testing.assert_array_equal(without_words(np.array([[0, 1], [0, 0]])), [False, True])
+    np.testing.assert_array_equal(without_words(sp.csr_array([[0, 1], [0, 0]])), [False, True])
+    np.testing.assert_array_equal(without_words(["a", "  "]), [False, True])
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Both directions: never mixed up, and the same as evaluating by hand."""
 
-import numpy as np
 import pytest
 
 from corrhash.datasets import load_dataset
@@ -9,7 +8,6 @@ from corrhash.experiments.directions import (
     random_codes,
     ranked_pairs,
     score_directions,
-    without_words,
 )
 from corrhash.methods.cvh import CVH
 from corrhash.metrics import evaluate
@@ -46,8 +44,3 @@ def test_answers_are_ranked_as_the_method_or_the_caller_says(split):
 def test_random_codes_score_the_share_of_similar_pairs(split):
     codes = [random_codes(p, 32) for p in (split.query, split.database)]
     assert score_directions(split, *codes)["image->text"].map == pytest.approx(0.33, abs=0.03)
-
-
-def test_texts_without_a_known_word_are_found():
-    np.testing.assert_array_equal(without_words(np.array([[0, 1], [0, 0]])), [False, True])
-    np.testing.assert_array_equal(without_words(["a", "  "]), [False, True])

@@ -7,6 +7,7 @@ from typing import Any
 from corrhash.datasets.base import PairedDataset, RetrievalSplit
 from corrhash.datasets.image_files import ImageFiles
 from corrhash.datasets.reader import Reader, Vocabulary, fit_reader
+from corrhash.datasets.supervision import Supervision, supervise
 from corrhash.datasets.synthetic import make_pairs
 from corrhash.lazy_table import LazyTable
 
@@ -56,7 +57,9 @@ __all__ = [
     "PairedDataset",
     "Reader",
     "RetrievalSplit",
+    "Supervision",
     "Vocabulary",
     "load_dataset",
     "make_pairs",
+    "supervise",
 ]

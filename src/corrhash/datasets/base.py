@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from corrhash.datasets.image_files import ImageFiles
 from corrhash.errors import InputError
@@ -27,8 +28,9 @@ class PairedDataset:
     images : (n, d) features; or pictures, as ImageFiles or an (n, height, width, 3) uint8 array.
     texts : (n, d) tag occurrences, dense or sparse; or a list of strings.
     labels : (n, n_classes) matrix of 0 and 1, dense or sparse, if there are labels.
-    similarity : judged pairs of images (rows) and texts (columns). With it, images and texts need
-        be neither aligned nor equal in number.
+    similarity : who is similar to whom, in place of labels. With judged pairs of images (rows)
+        and texts (columns), these need be neither aligned nor equal in number;
+        ``Similarity.partners(n)`` says that the pairing is all that is known.
     keys : a name for each image row; row numbers if not given.
     items : what to show of each row (its caption, its path), for people only.
     label_names : names of the label columns, for people only.
@@ -86,14 +88,14 @@ class PairedDataset:
     @property
     def aligned(self) -> bool:
         """Whether row i of images and texts belongs together."""
-        return self.similarity is None
+        return self.similarity is None or self.similarity.aligned
 
     def __len__(self) -> int:
         return self.n_images
 
     def take(self, rows: Any) -> PairedDataset:
         """The pairs at ``rows`` (numbers, a mask or a slice), in that order."""
-        if self.similarity is not None:
+        if not self.aligned:
             raise InputError(
                 "Images and texts of this dataset are not aligned, so rows cannot be taken of both."
             )
@@ -103,6 +105,7 @@ class PairedDataset:
             images=take_rows(self.images, rows),
             texts=take_rows(self.texts, rows),
             labels=None if self.labels is None else self.labels[rows],
+            similarity=None if self.similarity is None else self.similarity.among(rows),
             keys=None if self.keys is None else take_rows(self.keys, rows),
             items=None if self.items is None else take_rows(self.items, rows),
         )
@@ -192,6 +195,13 @@ def take_rows(values: Any, rows: np.ndarray) -> Any:
     if isinstance(values, (list, tuple)):
         return [values[i] for i in rows]
     return values[rows]
+
+
+def without_words(texts: Any) -> NDArray[np.bool_]:
+    """(n,) True for texts in which no word of the vocabulary occurs."""
+    if isinstance(texts, list):
+        return np.array([not text.strip() for text in texts], dtype=bool)
+    return np.asarray(abs(texts).sum(axis=1)).ravel() == 0
 
 
 def _check_images(images: Any) -> Any:

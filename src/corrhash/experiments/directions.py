@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corrhash.codes import Codes
-from corrhash.datasets.base import PairedDataset, RetrievalSplit, n_rows
+from corrhash.datasets.base import PairedDataset, RetrievalSplit, n_rows, without_words
 from corrhash.methods.base import Hasher, RankedBy
 from corrhash.metrics import Scores, evaluate
 
@@ -67,10 +66,3 @@ def score_directions(
             **options,
         )
     return scores
-
-
-def without_words(texts: Any) -> NDArray[np.bool_]:
-    """(n,) True for texts in which no word of the vocabulary occurs."""
-    if isinstance(texts, list):
-        return np.array([not text.strip() for text in texts], dtype=bool)
-    return np.asarray(abs(texts).sum(axis=1)).ravel() == 0

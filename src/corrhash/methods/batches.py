@@ -36,7 +36,7 @@ class Batch:
 
 
 def supervision(pairs: PairedDataset) -> Similarity:
-    """Who is similar to whom in training: judged pairs, else shared labels."""
+    """Who is similar to whom in training: judged pairs or partners, else shared labels."""
     if pairs.similarity is not None:
         relation = pairs.similarity
     else:
@@ -44,9 +44,12 @@ def supervision(pairs: PairedDataset) -> Similarity:
     share = relation.share_similar
     if not 0 < share < 1:
         kind = "similar" if share == 1 else "dissimilar"
+        way_out = "Check the labels: items of at least two classes are needed."
+        if relation.judged is not None:
+            way_out = "Check the judgements: both of 1 and of -1 are needed."
         raise InputError(
             f"All {relation.n_known:,} known pairs are {kind}, so there is nothing to tell apart. "
-            "Check the labels: items of at least two classes are needed."
+            f"{way_out}"
         )
     return relation
 

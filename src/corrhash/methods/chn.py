@@ -27,9 +27,10 @@ from corrhash.methods.two_networks import Networks
 class CHN(NetworkHasher):
     """Correlation Hashing Network, supervised and deep (Cao et al., BMVC 2017).
 
-    Needs labels, or judged pairs of images and texts, which need not be aligned. Relatives: DCMH,
-    with inner products for cosines and codes of its own; MMNN, with distances. Its variants CHN-M,
-    CHN-I and CHN-Q take one part away each; CHN-B is CHN before its scores are rounded.
+    Needs labels, or judged pairs of images and texts, which need not be aligned, or, as a weaker
+    teacher, the pairing alone. Relatives: DCMH, with inner products for cosines and codes of its
+    own; MMNN, with distances. Its variants CHN-M, CHN-I and CHN-Q take one part away each; CHN-B is
+    CHN before its scores are rounded.
 
     Costs O(pairs in a batch) on top of the two networks.
 

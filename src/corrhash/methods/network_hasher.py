@@ -66,12 +66,13 @@ log = logging.getLogger("corrhash")
 class NetworkHasher(Hasher):
     """A method that trains an image network and a text network together.
 
-    A method fills in ``_loss``. The best epoch by validation MAP is kept (validation items as
-    queries, training items as database, mean of both directions); ``history_`` tells each epoch.
+    A method fills in ``_loss``. The best epoch by validation MAP, the mean of both directions, is
+    kept; ``history_`` tells each epoch.
     """
 
     image_features = None
     needs_alignment = False
+    learns_from_partners = True
 
     networks: Networks
     training: Training
@@ -88,6 +89,7 @@ class NetworkHasher(Hasher):
     def _fit(self, pairs: PairedDataset, validation: PairedDataset | None) -> None:
         if validation is None:
             pairs, validation = _hold_out(pairs, self.training.seed)
+        _check_alike(pairs, validation)
         self._build({"image": vector_length(pairs.images), "text": vector_length(pairs.texts)})
         _Trainer(self, pairs, validation).run()
 
@@ -278,22 +280,21 @@ class _Trainer:
         return {"validation_map": mean, "distinct_codes": n_distinct}
 
     def _maps(self, images: Codes, texts: Codes) -> list[float]:
-        """MAP of both directions; validation items ask, training items answer.
+        """MAP of both directions: validation items ask for those they are known to resemble.
 
-        Judged pairs are not aligned: there the held-out judgements are asked for.
+        Labels tie them to the training items. Judged pairs and partners tie them to one another
+        alone; of a single partner, average precision is the reciprocal rank.
         """
-        judged = self.validation.similarity
-        if judged is not None:
-            across = evaluate(images, texts, similarity=judged)
-            return [across.map, evaluate(texts, images, similarity=judged.T).map]
-        labels = self.validation.labels, self.pairs.labels
-        answers = (
-            self.hasher.encode_text(self.pairs.texts),
-            self.hasher.encode_image(self.pairs.images),
-        )
+        relation = self.validation.similarity
+        if relation is None:
+            relation = back = Similarity.from_labels(self.validation.labels, self.pairs.labels)
+            texts_that_answer = self.hasher.encode_text(self.pairs.texts)
+            images_that_answer = self.hasher.encode_image(self.pairs.images)
+        else:
+            back, texts_that_answer, images_that_answer = relation.T, texts, images
         return [
-            evaluate(queries, database, *labels).map
-            for queries, database in zip((images, texts), answers, strict=True)
+            evaluate(images, texts_that_answer, similarity=relation).map,
+            evaluate(texts, images_that_answer, similarity=back).map,
         ]
 
     def _fingerprint(self) -> str:
@@ -344,9 +345,23 @@ def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
 
 
+def _check_alike(pairs: PairedDataset, validation: PairedDataset) -> None:
+    """What validation asks for must be what training teaches."""
+    if (pairs.similarity is None) != (validation.similarity is None):
+        raise InputError(
+            "Of the training pairs and the validation pairs, one has a similarity and the other "
+            "has none. Give both one, or leave validation out: a tenth is held out then."
+        )
+    if pairs.similarity is None and validation.labels is None:
+        raise InputError(
+            "The training pairs have labels, and the validation pairs have none. Give them "
+            "labels, or leave validation out: a tenth is held out then."
+        )
+
+
 def _hold_out(pairs: PairedDataset, seed: int) -> tuple[PairedDataset, PairedDataset]:
     """A tenth for validation, chosen by hash: of the pairs, or of the judgements if not aligned."""
-    if pairs.similarity is not None:
+    if pairs.similarity is not None and not pairs.aligned:
         held, rest = _split_judgements(pairs.similarity, seed)
         return replace(pairs, similarity=rest), replace(pairs, similarity=held)
     order = hash_order(pairs.row_keys(), "held out", seed)
@@ -355,13 +370,17 @@ def _hold_out(pairs: PairedDataset, seed: int) -> tuple[PairedDataset, PairedDat
 
 
 def _split_judgements(similarity: Similarity, seed: int) -> tuple[Similarity, Similarity]:
-    """A tenth of the judged pairs, and the rest."""
+    """A tenth of the similar and of the dissimilar judgements each, and the rest."""
     assert similarity.judged is not None
     known = similarity.judged.tocoo()
     triples = np.stack([known.row, known.col, known.data], axis=1)
-    order = hash_order([f"{i},{j}" for i, j, _ in triples], "held out", seed)
-    parts = np.split(triples[order], [max(1, len(order) // HELD_OUT)])
-    held, rest = (Similarity.from_pairs(part, similarity.shape) for part in parts)
+    triples = triples[hash_order([f"{i},{j}" for i, j, _ in triples], "held out", seed)]
+    kinds = [triples[triples[:, 2] == kind] for kind in (1, -1)]
+    parts = [np.split(of_kind, [-(-len(of_kind) // HELD_OUT)]) for of_kind in kinds]
+    held, rest = (
+        Similarity.from_pairs(np.concatenate(part), similarity.shape)
+        for part in zip(*parts, strict=True)
+    )
     return held, rest
 
 
