@@ -1,5 +1,6 @@
 """Both directions: never mixed up, and the same as evaluating by hand."""
 
+import numpy as np
 import pytest
 
 from corrhash.datasets import load_dataset
