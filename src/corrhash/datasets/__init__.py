@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from corrhash.datasets.base import PairedDataset, RetrievalSplit
+from corrhash.datasets.image_features import ImageFeatures
 from corrhash.datasets.image_files import ImageFiles
 from corrhash.datasets.reader import Reader, Vocabulary, fit_reader
 from corrhash.datasets.synthetic import make_pairs
@@ -24,7 +25,7 @@ def load_dataset(
     name: str,
     *,
     seed: int = 0,
-    image_features: str | None = None,
+    image_features: str | ImageFeatures | None = None,
     reader: Reader | None = None,
     **options: Any,
 ) -> RetrievalSplit:
@@ -37,7 +38,8 @@ def load_dataset(
     ----------
     name : a name in ``DATASETS``.
     seed : of the split, and of the items where the dataset is generated.
-    image_features : ``"simple"`` for methods that learn from feature vectors.
+    image_features : what pictures become, for methods that learn from feature vectors: a name such
+        as ``"simple"`` or ``"alexnet-fc7"``, or :class:`ImageFeatures`, which tells the choices.
     reader : the reader of a trained model, in place of a new one.
     options : of the dataset itself, such as ``n``, the number of items, where it is generated.
 
@@ -52,6 +54,7 @@ def load_dataset(
 
 __all__ = [
     "DATASETS",
+    "ImageFeatures",
     "ImageFiles",
     "PairedDataset",
     "Reader",
