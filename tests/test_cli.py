@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from corrhash.cli import app, main
@@ -18,6 +19,8 @@ from corrhash.codes import load_codes
 from corrhash.datasets import DATASETS, ImageFiles, PairedDataset, load_dataset
 from corrhash.datasets.splits import draw_split
 from corrhash.experiments.trained_model import TrainedModel
+from corrhash.networks.alexnet import AlexNet
+from corrhash.networks.small import SmallCNN
 
 VERBS = ["demo", "train", "evaluate", "encode", "methods", "datasets"]
 
@@ -233,6 +236,90 @@ def test_the_next_command_that_training_names_works(tmp_path):
     assert "MAP" in run(*words).output
 
 
+def few(seed=0):
+    """A dataset of 24 pictures, which a large network reads in no time."""
+    pictures = np.random.default_rng(seed).integers(0, 256, (24, 32, 32, 3), dtype=np.uint8)
+    pairs = PairedDataset(pictures, ["red boat", "green tree"] * 12, np.tile(np.eye(2), (12, 1)))
+    return draw_split(pairs, "few", seed, n_query=4, n_validation=4, n_train=16)
+
+
+@pytest.fixture
+def few_pictures(monkeypatch, tmp_path):
+    monkeypatch.setitem(DATASETS.places, "few", f"{__name__}:few")
+    monkeypatch.setenv("CORRHASH_CACHE", str(tmp_path / "cache"))
+    return "few"
+
+
+def say(monkeypatch, capsys, *arguments):
+    """What a successful command says beside its output."""
+    monkeypatch.setattr(sys, "argv", ["corrhash", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    captured = capsys.readouterr()
+    assert stopped.value.code == 0, captured.err
+    return captured.err
+
+
+QUICK = ("--bits", "8", "--set", "training.epochs=1", "--set", "networks.width=8")
+
+
+def test_features_of_a_network_are_computed_once_for_all_verbs(
+    few_pictures, monkeypatch, capsys, tmp_path
+):
+    weights, model = tmp_path / "trunk.safetensors", tmp_path / "model"
+    state = AlexNet().state_dict()
+    save_file({name: v for name, v in state.items() if name.startswith("features.")}, weights)
+    how = ("--image-features", "alexnet-pool5", "--weights", weights)
+    said = say(monkeypatch, capsys, "train", few_pictures, *how, *QUICK, "--out", model)
+    assert "Features of 24 pictures: 0 from the cache, 24 computed" in said
+    assert "Image network: hidden layers on ready features, from scratch." in said
+    said = say(monkeypatch, capsys, "evaluate", model, few_pictures)
+    assert "Features of 24 pictures: 24 from the cache, 0 computed" in said
+    elsewhere = ("--cache", tmp_path / "elsewhere", "--out", tmp_path / "codes.npz")
+    said = say(monkeypatch, capsys, "encode", model, few_pictures, *elsewhere)
+    assert f"24 computed. The cache is {tmp_path / 'elsewhere'}" in said
+    trained = TrainedModel.load(model)
+    raw = few().query.images
+    scores = trained.hasher.score_image(trained.reader.read_images(raw))
+    read = trained.load_split(few_pictures).query.images
+    np.testing.assert_array_equal(scores, trained.hasher.score_image(read))
+    weights.unlink()
+    said = fail(monkeypatch, capsys, "evaluate", model, few_pictures)
+    assert f"The model reads pictures with {weights}, which is not there." in said
+
+
+def test_features_of_a_file_serve_the_items_of_their_dataset(
+    few_pictures, monkeypatch, capsys, tmp_path
+):
+    features, model = tmp_path / "f.npy", tmp_path / "model"
+    rows = np.random.default_rng(0).normal(size=(24, 12))
+    np.save(features, rows)
+    how = ("--method", "cvh", "--bits", "4", "--image-features", features, "--out", model)
+    run("train", few_pictures, *how)
+    assert "MAP" in run("evaluate", model, few_pictures).output
+    np.save(features, rows[:23])
+    assert "23 rows, and the dataset 24 items" in fail(
+        monkeypatch, capsys, "train", few_pictures, *how
+    )
+    assert "is not what the model was trained with" in fail(
+        monkeypatch, capsys, "evaluate", model, few_pictures
+    )
+
+
+def test_a_backbone_starts_from_weights_and_says_so(few_pictures, monkeypatch, capsys, tmp_path):
+    weights, model = tmp_path / "small.safetensors", tmp_path / "model"
+    save_file(SmallCNN().state_dict(), weights)
+    how = ("--backbone", "small", "--weights", weights, "--frozen", "--device", "cpu")
+    said = say(monkeypatch, capsys, "train", few_pictures, *how, *QUICK, "--out", model)
+    assert f"Image network: small, 24 parameters from {weights}; from scratch: nothing" in said
+    hasher = TrainedModel.load(model).hasher
+    assert (hasher.networks.image_weights, hasher.networks.image_frozen) == (str(weights), True)
+    assert hasher.training.device == "cpu"
+    said = run("methods", "chn").output
+    assert "--backbone for networks.image" in said
+    assert "In short" not in run("methods", "cvh").output
+
+
 HASHER = "corrhash.methods:Hasher"
 MISTAKES = {
     "no dataset 'cats'": ["train", "cats", "--out", "x"],
@@ -281,6 +368,16 @@ MISTAKES = {
     "no model in nowhere": ["evaluate", "nowhere", "synthetic"],
     "no model in m[bold]x": ["evaluate", "m[bold]x", "synthetic"],
     "no model in [/red]": ["evaluate", "[/red]", "synthetic"],
+    "no image features 'sift'": ["train", "scenes", "--image-features", "sift", "--out", "x"],
+    "feature vectors already. Leave them out": [
+        *("train", "synthetic", "--image-features", "alexnet-fc7", "--out", "x")
+    ],
+    "image='alexnet' is for a network that reads pictures": [
+        *("train", "synthetic", "--backbone", "alexnet", "--out", "x")
+    ],
+    "--device and --set training.device=cpu decide the same": [
+        *("train", "scenes", "--device", "cpu", "--set", "training.device=cpu", "--out", "x")
+    ],
     "no part 'test'": ["encode", "nowhere", "synthetic", "--part", "test", "--out", "x"],
 }
 

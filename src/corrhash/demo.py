@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from corrhash.atomic_write import atomic_write, make_folder
-from corrhash.datasets import Reader, load_dataset
+from corrhash.datasets import ImageFeatures, Reader, load_dataset
 from corrhash.datasets.base import RetrievalSplit
 from corrhash.experiments.directions import encode_pairs, random_codes, score_directions
 from corrhash.experiments.plots import plot_curves
@@ -40,7 +40,7 @@ def run_demo(folder: Path, pictures: int, epochs: int, seed: int) -> DemoResult:
     """Draw, learn and measure; leave a model, curves and answers in ``folder``."""
     make_folder(folder)
     split = load_dataset("scenes", seed=seed, n=pictures)
-    described = Reader(image_features="simple").read_split(split)
+    described = Reader(image_features=ImageFeatures("simple")).read_split(split)
     scores: dict[tuple[str, int], dict[str, Scores]] = {}
     for n_bits in BITS:
         chn = train_chn(split, n_bits, epochs, seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import math
@@ -29,25 +30,20 @@ from corrhash.methods.checkpoint import (
     restore_optimizer,
     save_checkpoint,
 )
-from corrhash.methods.inputs import (
-    Inputs,
-    image_inputs,
-    padded_batches,
-    text_inputs,
-    to_device,
-    vector_length,
-)
 from corrhash.methods.training import Training
 from corrhash.methods.two_networks import (
     Hashing,
     Networks,
-    as_device,
     detached_state,
+    load_image_weights,
     make_image_network,
     make_text_network,
     parameters_by_origin,
 )
 from corrhash.metrics import evaluate
+from corrhash.networks.device import as_device, to_device
+from corrhash.networks.inference import outputs
+from corrhash.networks.inputs import Inputs, image_inputs, text_inputs, vector_length
 from corrhash.progress import report
 from corrhash.relevance import Similarity
 
@@ -91,6 +87,7 @@ class NetworkHasher(Hasher):
             pairs, validation = _hold_out(pairs, self.training.seed)
         _check_alike(pairs, validation)
         self._build({"image": vector_length(pairs.images), "text": vector_length(pairs.texts)})
+        log.info("Image network: %s.", load_image_weights(self.image_network_, self.networks))
         _Trainer(self, pairs, validation).run()
 
     def _build(self, inputs: dict[str, int | None]) -> None:
@@ -116,15 +113,10 @@ class NetworkHasher(Hasher):
         device = as_device(self.training.device)
         network.eval().to(device)
         scores = np.empty((n, self.n_bits), dtype=np.float32)
-        batches = padded_batches(n, ENCODE_SIZE)
         done = 0
-        with torch.inference_mode():
-            for number, (rows, wanted) in enumerate(batches):
-                for coming, _ in batches[number + 1 : number + 3]:
-                    inputs.fetch(coming)
-                part = network(to_device(inputs.batch(rows), device))
-                scores[done : done + wanted] = part[:wanted].cpu().numpy()
-                done += wanted
+        for part in outputs(network, inputs, n, ENCODE_SIZE, device):
+            scores[done : done + len(part)] = part
+            done += len(part)
         return scores
 
     def _check_kind(self, values: Any, side: str) -> None:
@@ -305,6 +297,9 @@ class _Trainer:
         relation = self.relation.row_labels if relation is None else relation
         assert relation is not None
         data = (self.pairs.row_keys(), relation.indptr.tobytes(), relation.indices.tobytes())
+        if self.hasher.inputs_["image"] is not None:  # features of other layers can be as long
+            vectors = np.ascontiguousarray(self.pairs.images, dtype=np.float32)
+            data = (*data, hashlib.sha256(vectors.data).digest())
         return fingerprint(type(self.hasher).__name__, params, self.hasher.inputs_, data)
 
     def _checkpoint(self, epochs_done: int) -> None:

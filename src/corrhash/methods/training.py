@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from corrhash.errors import InputError
+from corrhash.networks.device import check_device
 
 OPTIMIZERS = ("sgd", "adamw")
 SCHEDULES = ("cosine", "step", "constant")
@@ -65,8 +66,7 @@ class Training:
                 raise InputError(
                     f"There is no {name} {getattr(self, name)!r}. Choose {' or '.join(choices)}."
                 )
-        if self.device.split(":")[0] not in ("cpu", "cuda", "mps"):
-            raise InputError(f"There is no device {self.device!r}. Choose cpu, cuda or mps.")
+        check_device(self.device)
 
     def batch_size_for(self, n: int) -> int:
         """How many of ``n`` training pairs a step sees."""
