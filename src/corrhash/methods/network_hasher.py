@@ -296,7 +296,11 @@ class _Trainer:
         relation = self.relation.judged
         relation = self.relation.row_labels if relation is None else relation
         assert relation is not None
-        data = (self.pairs.row_keys(), relation.indptr.tobytes(), relation.indices.tobytes())
+        data: tuple[Any, ...] = (
+            self.pairs.row_keys(),
+            relation.indptr.tobytes(),
+            relation.indices.tobytes(),
+        )
         if self.hasher.inputs_["image"] is not None:  # features of other layers can be as long
             vectors = np.ascontiguousarray(self.pairs.images, dtype=np.float32)
             data = (*data, hashlib.sha256(vectors.data).digest())
