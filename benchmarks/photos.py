@@ -8,9 +8,9 @@ interrupted run goes on where it stopped. Whatever the supervision, scores rest 
 from __future__ import annotations
 
 import argparse
-import inspect
 import json
 import time
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,8 @@ import torch
 from corrhash.datasets import PairedDataset, Reader, RetrievalSplit, Vocabulary, supervise
 from corrhash.datasets.supervision import CHOICES, NOT_NEEDED
 from corrhash.experiments.directions import DIRECTIONS, encode_pairs, score_directions
+from corrhash.experiments.settings import new_hasher, parse_params
 from corrhash.methods import METHODS, Hasher
-from corrhash.methods.chn import CHN
-from corrhash.methods.training import Training
 from corrhash.metrics import evaluate
 
 N_WORDS = 1000
@@ -55,14 +54,13 @@ def load_photos(folder: Path, features: str) -> RetrievalSplit:
     return RetrievalSplit(pairs, train, validation, query, database, reader, folder.name)
 
 
-def make_hasher(name: str, n_bits: int, seed: int) -> Any:
-    """A method with its defaults; the seed is of its networks, where it has any."""
-    if name == "literal":
-        return CHN.literal(n_bits, seed=seed)
-    method = METHODS[name]
-    if "training" in inspect.signature(method.__init__).parameters:
-        return method(n_bits, training=Training(seed=seed))
-    return method(n_bits)
+def make_hasher(name: str, n_bits: int, seed: int, params: dict[str, Any]) -> Any:
+    """A method with its defaults or other settings; the seed is of its networks, if it has any."""
+    literal = name == "literal"
+    hasher: Any = new_hasher(METHODS["chn" if literal else name], n_bits, params, literal=literal)
+    if hasattr(hasher, "training"):
+        hasher.training = replace(hasher.training, seed=seed)
+    return hasher
 
 
 def supervision_of(hasher: Hasher, wanted: str) -> str:
@@ -106,6 +104,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--features", default="features_efficientnet_lite0.npy")
     parser.add_argument("--methods", nargs="+", default=["chn", "literal"])
+    parser.add_argument("--set", nargs="+", default=[], help="settings, as within=0")
     parser.add_argument("--bits", nargs="+", type=int, default=[16, 32, 64, 128])
     parser.add_argument("--supervision", choices=CHOICES, default="labels")
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
@@ -114,24 +113,45 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     split = load_photos(arguments.folder, arguments.features)
-    done = finished_cells(arguments.out)
+    done = {tuple(cell[part] for part in NAME) for cell in read_cells(arguments.out)}
     for seed, name, n_bits in product(arguments.seeds, arguments.methods, arguments.bits):
-        hasher = make_hasher(name, n_bits, seed)
-        cell_name = (name, n_bits, seed, supervision_of(hasher, arguments.supervision))
+        hasher = make_hasher(name, n_bits, seed, parse_params(arguments.set))
+        supervision = supervision_of(hasher, arguments.supervision)
+        cell_name = (" ".join([name, *arguments.set]), n_bits, seed, supervision)
         if cell_name not in done:
             numbers = measure(split, hasher, arguments.supervision)
             cell = {**dict(zip(NAME, cell_name, strict=True)), **numbers}
             with arguments.out.open("a") as file:
                 file.write(json.dumps(cell) + "\n")
             print(cell, flush=True)
+    print("\n".join(table(read_cells(arguments.out))))
 
 
-def finished_cells(path: Path) -> set[tuple[Any, ...]]:
-    """The names of the cells in the results file; those of before there was a choice had labels."""
-    if not path.exists():
-        return set()
-    cells = [{"supervision": "labels", **json.loads(line)} for line in path.open()]
-    return {tuple(cell[part] for part in NAME) for cell in cells}
+def read_cells(path: Path) -> list[dict[str, Any]]:
+    """The finished cells of a results file."""
+    return [json.loads(line) for line in path.open()] if path.exists() else []
+
+
+def table(cells: list[dict[str, Any]]) -> list[str]:
+    """Lines of Markdown: mean and deviation over the seeds, of codes and before binarisation."""
+    columns = [*DIRECTIONS, *(f"{direction} cosine" for direction in DIRECTIONS)]
+    lines = ["| method | supervision | bits | " + " | ".join(columns) + " | seeds |"]
+    lines.append("|---" * (len(columns) + 4) + "|")
+    rows: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for cell in cells:
+        rows.setdefault((cell["method"], cell["supervision"], cell["bits"]), []).append(cell)
+    for name, seeds in rows.items():
+        values = [mean_and_deviation([cell[column] for cell in seeds]) for column in columns]
+        lines.append("| " + " | ".join([*map(str, name), *values, str(len(seeds))]) + " |")
+    return lines
+
+
+def mean_and_deviation(values: list[float]) -> str:
+    """``.612 ± .003``, or the one value there is."""
+    mean = f"{np.mean(values):.3f}".lstrip("0")
+    if len(values) == 1:
+        return mean
+    return f"{mean} ± {np.std(values, ddof=1):.3f}".replace("± 0", "± ")
 
 
 if __name__ == "__main__":

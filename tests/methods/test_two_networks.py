@@ -34,6 +34,17 @@ def pairs():
     return PairedDataset(images, labels.astype(np.float32), labels)
 
 
+def test_ready_features_are_blurred_in_training_alone():
+    features = torch.ones(4, 6)
+    network = make_image_network(Networks(width=8, dropout=0.0, noise=0.5), 6, n_bits=4)
+    network.train()
+    assert not torch.equal(network(features), network(features))
+    network.eval()
+    assert torch.equal(network(features), network(features))
+    clear = make_image_network(Networks(width=8, dropout=0.0, noise=0.0), 6, n_bits=4).train()
+    assert torch.equal(clear(features), clear(features))
+
+
 def test_a_training_says_what_its_image_network_starts_from(pairs, small_file, caplog):
     caplog.set_level("INFO", "corrhash")
     for weights in (None, small_file):
