@@ -39,7 +39,7 @@ def random_batch(n_images=5, n_texts=4):
     generator = torch.Generator().manual_seed(0)
     u, v = (torch.rand((n, 8), generator=generator) * 2 - 1 for n in (n_images, n_texts))
     similarity = torch.randint(0, 2, (n_images, n_texts), generator=generator) * 2 - 1
-    return Batch(u, v, similarity, aligned=n_images == n_texts)
+    return Batch(u, v, similarity, labelled=n_images == n_texts)
 
 
 def by_hand(batch, delta_cosine, delta_quantization, lambda_, *, balanced):
@@ -69,7 +69,7 @@ def test_the_loss_is_the_sum_of_the_paper(balanced):
     assert float(loss) == pytest.approx(by_hand(batch, 0.6, 0.95, 0.3, balanced=balanced), rel=1e-5)
 
 
-def test_aligned_batches_are_compared_within_images_and_within_texts_too():
+def test_labelled_batches_are_compared_within_images_and_within_texts_too():
     batch = random_batch(5, 5)
     u, v = batch.image_scores, batch.text_scores
     between, images, texts = (

@@ -25,14 +25,14 @@ class Rows:
 class Batch:
     """What a loss sees of one mini-batch.
 
-    ``similarity`` is (n_images, n_texts) of +1, -1, and 0 where nobody has judged. Where image i
-    and text i belong together (``aligned``), it holds within images and within texts as well.
+    ``similarity`` is (n_images, n_texts) of +1, -1, and 0 where nobody has judged. Where it
+    comes from labels of items (``labelled``), it holds within images and within texts as well.
     """
 
     image_scores: Tensor
     text_scores: Tensor
     similarity: Tensor
-    aligned: bool
+    labelled: bool
 
 
 def supervision(pairs: PairedDataset) -> Similarity:

@@ -42,8 +42,8 @@ class CHN(NetworkHasher):
         0.85, 0.9, 0.95.
     lambda_ : weight of the quantization loss. Grid: 0.03, 0.1, 0.3.
     within : weight of the cosine loss among images and among texts, beside that between images
-        and texts; the paper has none. Judged pairs say nothing of it, there it plays no part.
-        Grid: 0, 0.5, 1.
+        and texts; the paper has none. Only labels tell who is similar there: judged pairs and
+        the pairing alone do not, and with them it plays no part. Grid: 0, 0.5, 1.
     pair_weights : give similar and dissimilar pairs half of the say each; without them codes
         collapse where similar pairs are rare.
     networks : which networks to train.
@@ -126,7 +126,7 @@ class CHN(NetworkHasher):
         """L between images and texts and, if asked for, within each of them."""
         u, v, s = batch.image_scores, batch.text_scores, batch.similarity
         between = self._pair_loss(u, v, s)
-        if not (self.within and batch.aligned):
+        if not (self.within and batch.labelled):
             return between
         return between + self.within * (self._pair_loss(u, u, s) + self._pair_loss(v, v, s))
 

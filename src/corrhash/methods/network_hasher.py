@@ -252,7 +252,7 @@ class _Trainer:
             self.networks["image"](images),
             self.networks["text"](texts),
             similarity.to(self.device),
-            aligned=self.pairs.aligned,
+            labelled=self.pairs.similarity is None,
         )
         loss, watched = self.hasher._loss(batch)
         self.optimizer.zero_grad(set_to_none=True)
