@@ -44,7 +44,10 @@ class LabelWords:
 
 
 def label_words(split: RetrievalSplit, words_file: str | Path | None = None) -> LabelWords:
-    """The words of a list, or all that at least 20 and at most a fifth of training items carry."""
+    """The words of a list, or all that at least 20 and at most a fifth of training items carry.
+
+    Function words (and, is, with) are left out unless a list names them.
+    """
     table = WordTable.of(split)
     if words_file is None:
         columns = table.frequent_enough()
@@ -90,9 +93,12 @@ class WordTable:
 
     def frequent_enough(self) -> list[int]:
         """The columns of the words that qualify as labels, most frequent first."""
+        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS  # and, is, with, ...
+
         most = LARGEST_SHARE * len(self.train_rows)
-        columns = np.flatnonzero((self.counts >= FEWEST) & (self.counts <= most))
-        return sorted(columns.tolist(), key=lambda c: (-self.counts[c], self.names[c]))
+        columns = np.flatnonzero((self.counts >= FEWEST) & (self.counts <= most)).tolist()
+        columns = [column for column in columns if self.names[column] not in ENGLISH_STOP_WORDS]
+        return sorted(columns, key=lambda c: (-self.counts[c], self.names[c]))
 
     def as_file(self, columns: list[int]) -> str:
         """The words of some columns as a list to edit."""
