@@ -43,6 +43,13 @@ def test_words_are_counted_on_training_items_alone():
     assert label_words(split_of(texts)).names == ["tree"]
 
 
+def test_function_words_act_as_labels_only_if_a_list_names_them(tmp_path):
+    split = split_of(texts_with({"with": 30, "boat": 40}))
+    assert label_words(split).names == ["boat"]
+    (tmp_path / "words.txt").write_text("with\n")
+    assert label_words(split, tmp_path / "words.txt").names == ["with"]
+
+
 def test_columns_without_a_vocabulary_are_named_by_number():
     split = split_of(texts_with(COUNTS))
     table = PairedDataset(split.pairs.images, split.pairs.texts.toarray() * 0.5)

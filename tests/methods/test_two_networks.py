@@ -45,6 +45,18 @@ def test_ready_features_are_blurred_in_training_alone():
     assert torch.equal(clear(features), clear(features))
 
 
+def test_pictures_of_another_size_are_trained_and_encoded(pairs, tmp_path):
+    networks = Networks(width=8, image_size=32)
+    hasher = CHN(8, networks=networks, training=Training(epochs=1)).fit(pairs)
+    assert hasher.image_network_.body.preprocessing.crop == 32
+    assert SmallCNN.preprocessing.crop == 64
+    hasher.save(tmp_path)
+    codes = [h.encode_image(pairs.images).packed for h in (hasher, Hasher.load(tmp_path))]
+    np.testing.assert_array_equal(*codes)
+    with pytest.raises(InputError, match="brings the size of its pictures with it"):
+        make_image_network(Networks(image="hf:some/vit", image_size=96), None, n_bits=8)
+
+
 def test_a_training_says_what_its_image_network_starts_from(pairs, small_file, caplog):
     caplog.set_level("INFO", "corrhash")
     for weights in (None, small_file):

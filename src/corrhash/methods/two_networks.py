@@ -28,6 +28,9 @@ class Networks:
         Ready feature vectors go through hidden layers of their own instead.
     image_weights : a file of weights, or a name in ``WEIGHTS``; None starts from scratch.
     image_frozen : train nothing of the image network but its hash layer.
+    image_size : side in pixels of what the image network sees, in training a random part of a
+        picture that is larger by the same ratio as usual; None is the network's own (224 of 256
+        for AlexNet). Not for ``hf:`` encoders, which bring theirs.
     text : ``tags`` for word occurrences, or ``hf:`` and a folder or hub id for sentences.
     text_frozen : train nothing of a sentence encoder but its hash layer.
     noise : deviation of the noise on ready image features in training, where 1 is the deviation
@@ -38,6 +41,7 @@ class Networks:
     image: str = "small"
     image_weights: str | None = None
     image_frozen: bool = False
+    image_size: int | None = None
     text: str = "tags"
     text_frozen: bool = True
     noise: float = 0.7
@@ -96,9 +100,16 @@ def make_image_network(networks: Networks, n_inputs: int | None, n_bits: int) ->
     if networks.image.startswith(HUB):
         from corrhash.networks.transformers import HubImageEncoder
 
+        if networks.image_size is not None:
+            raise InputError(
+                f"{networks.image} brings the size of its pictures with it. Got "
+                f"image_size={networks.image_size}. Leave it out."
+            )
         body: nn.Module = HubImageEncoder(networks.image, frozen=networks.image_frozen)
         return Hashing(body, n_bits, pretrained=True, frozen=networks.image_frozen)
     body = BACKBONES[networks.image]()
+    if networks.image_size is not None:
+        body.preprocessing = body.preprocessing.at_size(networks.image_size)
     if networks.image_frozen and networks.image_weights is None:
         raise InputError(
             f"image_frozen keeps {networks.image} as it is, but it starts from scratch. "
@@ -130,7 +141,7 @@ def load_image_weights(network: Hashing, networks: Networks) -> str:
 def _check_no_pictures(networks: Networks) -> None:
     """Settings that speak of pictures say nothing to feature vectors."""
     plain = Networks()
-    for name in ("image", "image_weights", "image_frozen"):
+    for name in ("image", "image_weights", "image_frozen", "image_size"):
         value = getattr(networks, name)
         if value != getattr(plain, name):
             raise InputError(
