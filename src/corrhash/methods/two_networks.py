@@ -105,7 +105,7 @@ def make_image_network(networks: Networks, n_inputs: int | None, n_bits: int) ->
                 f"{networks.image} brings the size of its pictures with it. Got "
                 f"image_size={networks.image_size}. Leave it out."
             )
-        body: nn.Module = HubImageEncoder(networks.image, frozen=networks.image_frozen)
+        body: Any = HubImageEncoder(networks.image, frozen=networks.image_frozen)
         return Hashing(body, n_bits, pretrained=True, frozen=networks.image_frozen)
     body = BACKBONES[networks.image]()
     if networks.image_size is not None:
