@@ -1,19 +1,26 @@
 """The command line: each verb does its work, helps in 80 columns, and answers mistakes."""
 
 import json
+import os
+import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from corrhash.cli import app, main
 from corrhash.codes import load_codes
-from corrhash.datasets import load_dataset
+from corrhash.datasets import DATASETS, ImageFiles, PairedDataset, load_dataset
+from corrhash.datasets.splits import draw_split
 from corrhash.experiments.trained_model import TrainedModel
+from corrhash.networks.alexnet import AlexNet
+from corrhash.networks.small import SmallCNN
 
 VERBS = ["demo", "train", "evaluate", "encode", "methods", "datasets"]
 
@@ -94,6 +101,16 @@ def test_a_model_is_evaluated_in_both_directions(model):
     assert "MAP" in run("evaluate", model, "synthetic", "--ties", "optimistic").output
 
 
+def test_a_model_is_evaluated_before_its_scores_are_rounded_to_codes(model):
+    by_code, by_score = (
+        json.loads(run("evaluate", model, "synthetic", "--json", *option).stdout)["all"]
+        for option in ((), ("--cosine",))
+    )
+    assert by_code["image->text"]["ranked_by"] == "hamming"
+    assert by_score["image->text"]["ranked_by"] == "cosine"
+    assert by_score["image->text"]["map"] > by_code["image->text"]["map"]
+
+
 def test_a_network_is_trained_with_its_settings_and_leaves_its_history(tmp_path):
     settings = ("--set", "training.epochs=2", "--set", "networks.width=16")
     run("train", "synthetic", "--method", "chn", "--bits", "8", *settings, "--out", tmp_path / "m")
@@ -105,6 +122,75 @@ def test_a_network_is_trained_with_its_settings_and_leaves_its_history(tmp_path)
     with Image.open(tmp_path / "m" / "training.png") as picture:
         assert picture.size[0] > 500
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+QUICK = ("--bits", "8", "--set", "training.epochs=1", "--set", "networks.width=16")
+
+
+def test_words_teach_and_can_be_edited(tmp_path):
+    words = tmp_path / "model" / "words.txt"
+    said = run("train", "synthetic", *QUICK, "--supervision", "words", "--out", words.parent).output
+    assert "words act as labels: column 22, column 6, " in said
+    assert "training items carry none and are left out" in said
+    assert f"Words that act as labels: {words}" in said
+    lines = words.read_text().splitlines()
+    words.write_text("\n".join(["# the first five alone", *lines[2:7]]))
+    said = run("train", "synthetic", *QUICK, "--words", words, "--out", words.parent).output
+    assert "5 words act as labels: column 22" in said
+    assert words.read_text().startswith("# the first five alone")
+    assert TrainedModel.load(words.parent).supervision == "words"
+    assert "MAP" in run("evaluate", words.parent, "synthetic").output
+
+
+def test_the_pairing_and_judged_pairs_teach(tmp_path):
+    model = tmp_path / "model"
+    said = run("train", "synthetic", *QUICK, "--supervision", "pairs", "--out", model).output
+    assert "an image is similar to its own text alone" in said
+    assert TrainedModel.load(model).supervision == "pairs"
+    keys = load_dataset("synthetic").train.row_keys()
+    lines = [f"{a},{b},{1 if a == b else -1}\n" for a in keys[:20] for b in keys[:20]]
+    (tmp_path / "clicks.csv").write_text("image,text,similar\n" + "".join(lines))
+    clicks = ("--supervision", tmp_path / "clicks.csv")
+    said = run("train", "synthetic", *QUICK, *clicks, "--out", model).output
+    assert "clicks.csv, 400 judged pairs of training items" in said
+    assert TrainedModel.load(model).supervision == "clicks.csv"
+
+
+def test_a_method_that_needs_no_supervision_says_so(tmp_path):
+    said = run(
+        *("train", "synthetic", "--method", "cvh", "--bits", "8"),
+        *("--supervision", "words", "--out", tmp_path / "m"),
+    ).output
+    assert "learns from the pairs alone, and 'words' plays no part" in said
+    assert TrainedModel.load(tmp_path / "m").supervision == "none"
+    assert not (tmp_path / "m" / "words.txt").exists()
+
+
+def load_pictures(seed=0):
+    """A dataset of picture files, of which one was cut off."""
+    folder = Path(os.environ["PICTURES"])
+    rng = np.random.default_rng(seed)
+    for i in range(60):
+        pixels = rng.integers(0, 255, (40, 40, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{i}.jpg")
+    labels = np.eye(2, dtype=int)[np.arange(60) % 2]
+    images = ImageFiles([folder / f"{i}.jpg" for i in range(60)])
+    pairs = PairedDataset(images, ["sea boat", "cat"] * 30, labels)
+    split = draw_split(pairs, "pictures", seed, n_query=5, n_validation=5, n_train=50)
+    row = split.train_rows[20]
+    images.paths[row].write_bytes(images.paths[row].read_bytes()[:700])
+    return split
+
+
+@pytest.mark.parametrize("method", ["chn", "cvh"])
+def test_a_picture_that_cannot_be_read_is_named(method, monkeypatch, capsys, tmp_path):
+    (tmp_path / "pictures").mkdir()
+    monkeypatch.setenv("PICTURES", str(tmp_path / "pictures"))
+    monkeypatch.setitem(DATASETS.places, "pictures", "tests.test_cli:load_pictures")
+    arguments = ("--method", method, "--bits", "2", "--out", tmp_path / "m")
+    said = fail(monkeypatch, capsys, "train", "pictures", *arguments)
+    assert re.search(r"Cannot read the picture .*jpg \(row \d+\): .*leave the row out", said)
+    assert "Traceback" not in said
 
 
 def test_the_literal_mode_is_for_methods_that_have_one(monkeypatch, capsys, tmp_path):
@@ -150,6 +236,90 @@ def test_the_next_command_that_training_names_works(tmp_path):
     assert "MAP" in run(*words).output
 
 
+def few(seed=0):
+    """A dataset of 24 pictures, which a large network reads in no time."""
+    pictures = np.random.default_rng(seed).integers(0, 256, (24, 32, 32, 3), dtype=np.uint8)
+    pairs = PairedDataset(pictures, ["red boat", "green tree"] * 12, np.tile(np.eye(2), (12, 1)))
+    return draw_split(pairs, "few", seed, n_query=4, n_validation=4, n_train=16)
+
+
+@pytest.fixture
+def few_pictures(monkeypatch, tmp_path):
+    monkeypatch.setitem(DATASETS.places, "few", f"{__name__}:few")
+    monkeypatch.setenv("CORRHASH_CACHE", str(tmp_path / "cache"))
+    return "few"
+
+
+def say(monkeypatch, capsys, *arguments):
+    """What a successful command says beside its output."""
+    monkeypatch.setattr(sys, "argv", ["corrhash", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    captured = capsys.readouterr()
+    assert stopped.value.code == 0, captured.err
+    return captured.err
+
+
+QUICK = ("--bits", "8", "--set", "training.epochs=1", "--set", "networks.width=8")
+
+
+def test_features_of_a_network_are_computed_once_for_all_verbs(
+    few_pictures, monkeypatch, capsys, tmp_path
+):
+    weights, model = tmp_path / "trunk.safetensors", tmp_path / "model"
+    state = AlexNet().state_dict()
+    save_file({name: v for name, v in state.items() if name.startswith("features.")}, weights)
+    how = ("--image-features", "alexnet-pool5", "--weights", weights)
+    said = say(monkeypatch, capsys, "train", few_pictures, *how, *QUICK, "--out", model)
+    assert "Features of 24 pictures: 0 from the cache, 24 computed" in said
+    assert "Image network: hidden layers on ready features, from scratch." in said
+    said = say(monkeypatch, capsys, "evaluate", model, few_pictures)
+    assert "Features of 24 pictures: 24 from the cache, 0 computed" in said
+    elsewhere = ("--cache", tmp_path / "elsewhere", "--out", tmp_path / "codes.npz")
+    said = say(monkeypatch, capsys, "encode", model, few_pictures, *elsewhere)
+    assert f"24 computed. The cache is {tmp_path / 'elsewhere'}" in said
+    trained = TrainedModel.load(model)
+    raw = few().query.images
+    scores = trained.hasher.score_image(trained.reader.read_images(raw))
+    read = trained.load_split(few_pictures).query.images
+    np.testing.assert_array_equal(scores, trained.hasher.score_image(read))
+    weights.unlink()
+    said = fail(monkeypatch, capsys, "evaluate", model, few_pictures)
+    assert f"The model reads pictures with {weights}, which is not there." in said
+
+
+def test_features_of_a_file_serve_the_items_of_their_dataset(
+    few_pictures, monkeypatch, capsys, tmp_path
+):
+    features, model = tmp_path / "f.npy", tmp_path / "model"
+    rows = np.random.default_rng(0).normal(size=(24, 12))
+    np.save(features, rows)
+    how = ("--method", "cvh", "--bits", "4", "--image-features", features, "--out", model)
+    run("train", few_pictures, *how)
+    assert "MAP" in run("evaluate", model, few_pictures).output
+    np.save(features, rows[:23])
+    assert "23 rows, and the dataset 24 items" in fail(
+        monkeypatch, capsys, "train", few_pictures, *how
+    )
+    assert "is not what the model was trained with" in fail(
+        monkeypatch, capsys, "evaluate", model, few_pictures
+    )
+
+
+def test_a_backbone_starts_from_weights_and_says_so(few_pictures, monkeypatch, capsys, tmp_path):
+    weights, model = tmp_path / "small.safetensors", tmp_path / "model"
+    save_file(SmallCNN().state_dict(), weights)
+    how = ("--backbone", "small", "--weights", weights, "--frozen", "--device", "cpu")
+    said = say(monkeypatch, capsys, "train", few_pictures, *how, *QUICK, "--out", model)
+    assert f"Image network: small, 24 parameters from {weights}; from scratch: nothing" in said
+    hasher = TrainedModel.load(model).hasher
+    assert (hasher.networks.image_weights, hasher.networks.image_frozen) == (str(weights), True)
+    assert hasher.training.device == "cpu"
+    said = run("methods", "chn").output
+    assert "--backbone for networks.image" in said
+    assert "In short" not in run("methods", "cvh").output
+
+
 HASHER = "corrhash.methods:Hasher"
 MISTAKES = {
     "no dataset 'cats'": ["train", "cats", "--out", "x"],
@@ -186,12 +356,28 @@ MISTAKES = {
         "--out",
         "x",
     ],
+    "no supervision 'label', and no such file": [
+        *("train", "synthetic", "--supervision", "label", "--out", "x")
+    ],
+    "goes with the supervision 'words'. Got 'pairs'": [
+        *("train", "synthetic", "--supervision", "pairs", "--words", "w", "--out", "x")
+    ],
     "trained on synthetic, and reads its items only. Got scenes": ["evaluate", "MODEL", "scenes"],
     "Hasher is not a method": ["train", "synthetic", "--method", HASHER, "--out", "x"],
     "dumps is not a method": ["train", "synthetic", "--method", "json:dumps", "--out", "x"],
     "no model in nowhere": ["evaluate", "nowhere", "synthetic"],
     "no model in m[bold]x": ["evaluate", "m[bold]x", "synthetic"],
     "no model in [/red]": ["evaluate", "[/red]", "synthetic"],
+    "no image features 'sift'": ["train", "scenes", "--image-features", "sift", "--out", "x"],
+    "feature vectors already. Leave them out": [
+        *("train", "synthetic", "--image-features", "alexnet-fc7", "--out", "x")
+    ],
+    "image='alexnet' is for a network that reads pictures": [
+        *("train", "synthetic", "--backbone", "alexnet", "--out", "x")
+    ],
+    "--device and --set training.device=cpu decide the same": [
+        *("train", "scenes", "--device", "cpu", "--set", "training.device=cpu", "--out", "x")
+    ],
     "no part 'test'": ["encode", "nowhere", "synthetic", "--part", "test", "--out", "x"],
 }
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from corrhash import InputError
-from corrhash.datasets import make_pairs
+from corrhash.datasets import load_dataset, make_pairs, supervise
 from corrhash.methods import METHODS, Hasher
 from corrhash.metrics import evaluate
 from corrhash.relevance import Similarity
@@ -180,6 +180,30 @@ def test_labels_are_asked_for_or_never_seen(name, pairs, fitted):
     for other in (shuffled, part.without_labels()):
         codes = quick(name).fit(other).encode_image(pairs.images)
         np.testing.assert_array_equal(codes.packed, fitted(name).encode_image(pairs.images).packed)
+
+
+def test_words_teach_a_method_that_needs_labels(name):
+    if not METHODS[name].needs_labels:
+        pytest.skip(f"{name} learns from pairs alone")
+    taught = supervise(load_dataset("synthetic", n=780), "words")
+    codes = quick(name).fit(taught.train, taught.validation).encode_image(taught.train.images)
+    assert codes.n_distinct() > 1
+
+
+def test_the_pairing_alone_teaches_or_is_refused(name):
+    taught = supervise(load_dataset("synthetic", n=780), "pairs")
+    if METHODS[name].needs_labels and not METHODS[name].learns_from_partners:
+        with pytest.raises(InputError, match=r"learns from labels.* --supervision words"):
+            quick(name).fit(taught.train, taught.validation)
+        return
+    codes = quick(name).fit(taught.train, taught.validation).encode_image(taught.train.images)
+    assert codes.n_distinct() > 1
+
+
+def test_texts_without_any_word_are_refused(name, pairs):
+    empty = replace(pairs, texts=pairs.texts * 0)
+    with pytest.raises(InputError, match="All 900 texts are empty: no word of the vocabulary"):
+        quick(name).fit(empty)
 
 
 def test_unaligned_pairs_are_refused_where_alignment_is_needed(name, pairs):

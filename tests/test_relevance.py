@@ -82,6 +82,15 @@ def test_rows_and_columns_are_aligned_where_they_are_the_same_items():
     assert not Similarity.from_pairs([(0, 0, 1)], shape=(2, 2)).aligned
 
 
+def test_the_share_of_similar_pairs_does_not_depend_on_how_many_sets_are_compared_at_once(
+    monkeypatch,
+):
+    labels = np.random.default_rng(0).random((50, 9)) < 0.2
+    monkeypatch.setattr("corrhash.relevance.SETS_AT_ONCE", 7)
+    expected = share_label(labels, labels).mean()
+    assert Similarity.from_labels(labels).share_similar == pytest.approx(expected)
+
+
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [

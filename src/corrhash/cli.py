@@ -21,6 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from corrhash import __version__
+from corrhash.cache_folder import caching_in
 from corrhash.errors import InputError
 from corrhash.progress import Step, listening
 
@@ -53,6 +54,15 @@ SeedOption = Annotated[
 MethodOption = Annotated[
     str | None,
     typer.Option("--method", help="package.module:Class, if the model is of a class of your own."),
+]
+CacheOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache",
+        metavar="DIR",
+        envvar="CORRHASH_CACHE",
+        help="Where downloads and image features are kept; by default ~/.cache/corrhash.",
+    ),
 ]
 
 
@@ -98,39 +108,92 @@ def train(
     ] = None,
     image_features: Annotated[
         str | None,
-        typer.Option(help="What pictures become, for methods that read features: simple."),
+        typer.Option(
+            metavar="NAME",
+            help="Turn pictures into vectors first, computed once and cached: simple (colours and "
+            "edges), alexnet-pool5, -fc6 or -fc7, hf:FOLDER or hf:HUB-ID, or a .npy file with a "
+            "row for each item. CHN then trains hidden layers on them.",
+        ),
+    ] = None,
+    backbone: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The network that is trained on pictures: small, alexnet, hf:FOLDER or hf:HUB-ID.",
+        ),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|NAME",
+            help="What the backbone starts from, or the features are computed with: a .pth or "
+            ".safetensors file, or alexnet-imagenet, which is downloaded.",
+        ),
+    ] = None,
+    frozen: Annotated[
+        bool,
+        typer.Option(
+            "--frozen", help="Train only the hash layer of the backbone. Needs pretrained weights."
+        ),
+    ] = False,
+    device: Annotated[
+        str | None,
+        typer.Option(help="What trains and computes features: cpu, cuda or mps.  [default: cpu]"),
+    ] = None,
+    supervision: Annotated[
+        str | None,
+        typer.Option(help="labels, words, pairs, or a file of judged pairs.", metavar="KIND|FILE"),
+    ] = None,
+    words: Annotated[
+        Path | None,
+        typer.Option(help="The words that act as labels: words.txt of a model, edited."),
     ] = None,
     literal: Annotated[
         bool, typer.Option("--literal", help="The published settings, where a method has them.")
     ] = False,
     seed: SeedOption = 0,
+    cache: CacheOption = None,
 ) -> None:
     """Learn codes from a dataset and leave a model behind.
 
     Networks go on from where an interrupted run with the same settings stopped. Settings of
     networks and of their training are parameters too: **corrhash methods chn** lists them.
 
+    Supervision tells who is similar to whom: **labels** that are shared; **words**, of which those
+    that at least 20 items and at most a fifth of them carry act as labels; **pairs**, an image with
+    its own text alone; or a file whose lines are image key, text key and 1 or -1. By default the
+    first of these that the dataset allows.
+
     Example: corrhash train scenes --method chn --bits 32 --set training.epochs=20 --out model
     """
-    from corrhash.datasets import Reader, load_dataset
+    from corrhash.datasets import Reader, load_dataset, supervise
+    from corrhash.datasets.supervision import check_choice
+    from corrhash.experiments.picture_options import PictureOptions
     from corrhash.experiments.settings import method_class, new_hasher, parse_params
     from corrhash.experiments.trained_model import TrainedModel, check_model_folder
 
     check_model_folder(folder)
-    hasher = new_hasher(method_class(method), bits, parse_params(params or []), literal=literal)
+    check_choice(supervision, words)
+    pictures = PictureOptions(image_features, backbone, weights, frozen, device)
+    settings = pictures.settings(method_class(method), parse_params(params or []))
+    hasher = new_hasher(method_class(method), bits, settings, literal=literal)
     hasher = _with_training(hasher, seed=seed, checkpoint=str(_checkpoint_of(folder)))
-    with _progress():
-        split = load_dataset(
-            dataset, seed=seed, image_features=image_features or hasher.image_features
-        )
+    with _progress(), caching_in(cache):
+        split = load_dataset(dataset, seed=seed, image_features=pictures.features(hasher))
     _say_split(split)
+    taught = supervise(split, supervision, words, needed=hasher.needs_labels)
+    for note in taught.notes:
+        _say(note)
     started = time.perf_counter()
-    with _progress():
-        hasher.fit(split.train, split.validation)
+    with _progress(), caching_in(cache):
+        hasher.fit(taught.train, taught.validation)
     hasher = _with_training(hasher, checkpoint=None)
-    TrainedModel(hasher, split.reader or Reader(), dataset, seed).save(folder)
+    reader = split.reader or Reader()
+    TrainedModel(hasher, reader, dataset, seed, supervision=taught.name).save(folder)
     shutil.rmtree(_checkpoint_of(folder), ignore_errors=True)
     _write_history(hasher, folder)
+    if words_file := taught.save_words(folder):
+        _say(f"Words that act as labels: {words_file}. Edit it and train again with --words.")
     seconds = time.perf_counter() - started
     _say(f"Trained {type(hasher).__name__} of {bits} bits in {seconds:.1f} s. Model: {folder}")
     own = f" --method {method}" if ":" in method else ""
@@ -151,20 +214,27 @@ def evaluate(
             help="expected, stable, optimistic or pessimistic; by default that of the reading."
         ),
     ] = None,
+    cosine: Annotated[
+        bool, typer.Option("--cosine", help="Rank by the scores before they are rounded to codes.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Every number, as JSON.")] = False,
     method: MethodOption = None,
+    cache: CacheOption = None,
 ) -> None:
     """Measure a model on the queries of a dataset, in both directions.
 
     The queries are those that training held out. The database is everything else; the second row
     leaves out what was trained on.
     """
-    from corrhash.experiments.directions import encode_pairs, score_directions
+    from corrhash.experiments.directions import ranked_pairs, score_directions
 
-    with _progress():
+    with _progress(), caching_in(cache):
         trained = _load_model(model, dataset, method)
         split = trained.load_split(dataset)
-        query, database = (encode_pairs(trained.hasher, p) for p in (split.query, split.database))
+        query, database = (
+            ranked_pairs(trained.hasher, part, "cosine" if cosine else None)
+            for part in (split.query, split.database)
+        )
     bounds = ties in ("optimistic", "pessimistic")  # not defined for NDCG
     options = {"reading": reading, "ties": ties, "ndcg_at": () if bounds else (100,)}
     scores = score_directions(split, query, database, **options)
@@ -186,6 +256,7 @@ def encode(
     path: Annotated[Path, typer.Option("--out", help="The file of codes to write (.npz).")],
     part: Annotated[str, typer.Option(help="train, validation, query or database.")] = "database",
     method: MethodOption = None,
+    cache: CacheOption = None,
 ) -> None:
     """Write the image and text codes of a dataset, and the keys of its items, to one file.
 
@@ -197,7 +268,7 @@ def encode(
 
     if part not in PARTS:
         raise InputError(f"There is no part {part!r}. Choose one of: {', '.join(PARTS)}.")
-    with _progress():
+    with _progress(), caching_in(cache):
         trained = _load_model(model, dataset, method)
         pairs = getattr(trained.load_split(dataset), part)
         codes = encode_pairs(trained.hasher, pairs)
@@ -211,15 +282,18 @@ def methods(
 ) -> None:
     """List the methods, or print the page of one."""
     from corrhash.docpage import reflow
-    from corrhash.experiments.settings import setting_names
+    from corrhash.experiments.settings import PLAIN_OPTIONS, setting_names
     from corrhash.methods import METHODS
 
     if name is not None:
         method = METHODS[name]
         out.print(f"[bold]{name}[/]\n", highlight=False)
         out.print(reflow(inspect.getdoc(method) or ""), highlight=False, markup=False)
-        names = ", ".join(setting_names(method()))
-        out.print(f"\n--set takes: {names}", highlight=False, markup=False)
+        names = setting_names(method())
+        out.print(f"\n--set takes: {', '.join(names)}", highlight=False, markup=False)
+        short = [f"{option} for {name}" for name, option in PLAIN_OPTIONS.items() if name in names]
+        if short:
+            out.print(f"In short: {', '.join(short)}", highlight=False, markup=False)
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("method", style="bold")
@@ -322,6 +396,13 @@ def _progress() -> Iterator[None]:
             yield
 
 
+class _Words(logging.Handler):
+    """What the library says, above the bars of progress."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        err.print(record.getMessage(), markup=False, highlight=False, soft_wrap=True)
+
+
 def _say(line: str) -> None:
     """A line as it is: names of files may look like markup."""
     out.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -351,7 +432,9 @@ def _add_scores(table: Table, scores: dict[str, Scores], *cells: str) -> None:
 def _print_scores(scores: dict[str, Scores], without: dict[str, Scores]) -> None:
     """The numbers of both directions and the choices they rest on."""
     first, *_ = scores.values()
-    table = _score_table(f"reading={first.reading}, ties={first.ties}", "")
+    table = _score_table(
+        f"ranked by {first.ranked_by}, reading={first.reading}, ties={first.ties}", ""
+    )
     _add_scores(table, scores, "MAP")
     _add_scores(table, without, "MAP, database without training items")
     rows = {
@@ -381,7 +464,9 @@ def _print_scores(scores: dict[str, Scores], without: dict[str, Scores]) -> None
 
 def main() -> None:
     """Run the command; a user's mistake ends in its sentence, not in a traceback."""
-    logging.basicConfig(format="%(message)s")
+    log = logging.getLogger("corrhash")
+    log.handlers = [_Words()]
+    log.setLevel(logging.INFO)
     try:
         app()
     except InputError as error:

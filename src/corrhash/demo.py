@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from corrhash.atomic_write import atomic_write, make_folder
-from corrhash.datasets import Reader, load_dataset
+from corrhash.datasets import ImageFeatures, Reader, load_dataset
 from corrhash.datasets.base import RetrievalSplit
 from corrhash.experiments.directions import encode_pairs, random_codes, score_directions
 from corrhash.experiments.plots import plot_curves
@@ -40,7 +40,7 @@ def run_demo(folder: Path, pictures: int, epochs: int, seed: int) -> DemoResult:
     """Draw, learn and measure; leave a model, curves and answers in ``folder``."""
     make_folder(folder)
     split = load_dataset("scenes", seed=seed, n=pictures)
-    described = Reader(image_features="simple").read_split(split)
+    described = Reader(image_features=ImageFeatures("simple")).read_split(split)
     scores: dict[tuple[str, int], dict[str, Scores]] = {}
     for n_bits in BITS:
         chn = train_chn(split, n_bits, epochs, seed)
@@ -59,7 +59,8 @@ def run_demo(folder: Path, pictures: int, epochs: int, seed: int) -> DemoResult:
     at_shown = {name: of for (name, n_bits), of in scores.items() if n_bits == SHOWN}
     plot_curves(at_shown, files["Precision-recall curves"], f"scenes, {SHOWN} bits")
     _draw_answers(shown, split, files["Answers to words"])
-    model = TrainedModel(shown, split.reader or Reader(), "scenes", seed, {"n": pictures})
+    reader = split.reader or Reader()
+    model = TrainedModel(shown, reader, "scenes", seed, {"n": pictures}, supervision="labels")
     model.save(files["Trained model"])
     return DemoResult(split, scores, files)
 
@@ -70,7 +71,12 @@ def train_chn(split: RetrievalSplit, n_bits: int, epochs: int, seed: int) -> Any
     from corrhash.methods.two_networks import Networks
 
     training = Training(
-        epochs=epochs, learning_rate=3e-3, warmup=0.2, validate_every=epochs, seed=seed
+        epochs=epochs,
+        batch_size=64,
+        learning_rate=3e-3,
+        warmup=0.2,
+        validate_every=epochs,
+        seed=seed,
     )
     hasher = METHODS["chn"](n_bits, networks=Networks(width=1024), training=training)
     return hasher.fit(split.train, split.validation)

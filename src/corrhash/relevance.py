@@ -18,6 +18,9 @@ Labels = Any
 ROWS_AT_ONCE = 1 << 14
 """Labels are turned from one form into another in blocks, so that little is held beside them."""
 
+SETS_AT_ONCE = 1 << 10
+"""Label sets that are compared with all others at a time: words make nearly as many as items."""
+
 
 def as_labels(labels: Labels, name: str = "labels") -> sp.csr_array:
     """``labels`` as a sparse (n, n_classes) matrix of 0 and 1, or an error that says why not."""
@@ -218,9 +221,13 @@ class Similarity:
             return float(np.mean(self.judged.data > 0))
         # Items with equal labels behave alike: count over the distinct label sets only.
         (rows, row_counts), (columns, column_counts) = map(_distinct_rows, self._labels)
-        shared = sp.csr_array(rows.astype(np.uint32) @ columns.astype(np.uint32).T)
-        shared.data[:] = 1
-        n_similar = row_counts @ (shared.astype(np.float64) @ column_counts)
+        rows, columns = rows.astype(np.uint32), columns.astype(np.uint32).T
+        n_similar = 0.0
+        for start in range(0, rows.shape[0], SETS_AT_ONCE):
+            part = slice(start, start + SETS_AT_ONCE)
+            shared = sp.csr_array(rows[part] @ columns)
+            shared.data[:] = 1
+            n_similar += row_counts[part] @ (shared.astype(np.float64) @ column_counts)
         return float(n_similar / self.n_known)
 
 

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 
 from corrhash import InputError
 from corrhash.datasets import ImageFiles, PairedDataset, load_dataset
+from corrhash.datasets.base import without_words
 from corrhash.relevance import Similarity
 
 
@@ -54,6 +55,12 @@ def test_partners_stay_aligned_and_are_taken_with_their_rows():
     part = pairs.take([2, 0])
     assert part.texts == ["c", "a"]
     np.testing.assert_array_equal(part.similarity.block(), [[1, -1], [-1, 1]])
+
+
+def test_texts_without_a_known_word_are_found():
+    np.testing.assert_array_equal(without_words(np.array([[0, 1], [0, 0]])), [False, True])
+    np.testing.assert_array_equal(without_words(sp.csr_array([[0, 1], [0, 0]])), [False, True])
+    np.testing.assert_array_equal(without_words(["a", "  "]), [False, True])
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """ImageFiles: pictures on disk, opened on demand."""
 
+import io
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -27,9 +29,27 @@ def test_rows_of_files_are_files(files):
     assert part.paths == [files.paths[2], files.paths[0]]
 
 
-def test_missing_and_damaged_pictures_are_named(tmp_path):
-    (tmp_path / "broken.jpg").write_bytes(b"no picture")
-    with pytest.raises(InputError, match=r"Cannot read the picture .*broken.jpg"):
-        ImageFiles([tmp_path / "broken.jpg"])[0]
-    with pytest.raises(InputError, match=r"There is no picture .*gone.jpg"):
+def damaged(kind):
+    """The bytes of a picture that was cut off, or whose header was."""
+    pixels = np.random.default_rng(0).integers(0, 255, (40, 40, 3), dtype=np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, format=kind)
+    whole = file.getvalue()
+    return {"JPEG": whole[: len(whole) // 2], "PNG": whole[:40] + b"XXXX", "PPM": b"P6 2 x"}[kind]
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "PPM"])
+def test_damaged_pictures_are_named_with_their_rows(files, tmp_path, kind):
+    path = tmp_path / "broken"
+    path.write_bytes(damaged(kind))
+    some = ImageFiles([*files.paths, path])[np.array([0, 3])]
+    sentence = r"Cannot read the picture .*broken \(row 3\): .*Repair it, or leave the row out"
+    with pytest.raises(InputError, match=sentence):
+        some[1]
+    with pytest.raises(InputError, match=sentence):
+        list(some)
+
+
+def test_missing_pictures_are_named_with_their_rows(tmp_path):
+    with pytest.raises(InputError, match=r"no picture .*gone.jpg \(row 0\). Check the path"):
         ImageFiles([tmp_path / "gone.jpg"])[0]

@@ -1,10 +1,12 @@
 """Reader and Vocabulary: the same arrays in training and in search."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from corrhash import InputError
-from corrhash.datasets import PairedDataset, Reader, RetrievalSplit, Vocabulary
+from corrhash.datasets import ImageFeatures, PairedDataset, Reader, RetrievalSplit, Vocabulary
 from corrhash.datasets.reader import fit_reader
 
 
@@ -28,18 +30,23 @@ def test_a_vocabulary_without_words_is_refused():
 
 
 def test_a_reader_survives_its_file(tmp_path):
-    for reader in (Reader(), Reader(Vocabulary(("boat", "café")), "simple")):
+    alexnet = ImageFeatures("alexnet-fc7", "/weights.pth", sha256="ab" * 32)
+    for features in (None, ImageFeatures("simple"), alexnet):
+        reader = Reader(Vocabulary(("boat", "café")), features)
         reader.save(tmp_path)
         assert Reader.load(tmp_path) == reader
-    (tmp_path / "reader.json").write_text("[]")
-    with pytest.raises(InputError, match=r"reader.json is damaged"):
-        Reader.load(tmp_path)
+    Reader().save(tmp_path)
+    assert Reader.load(tmp_path) == Reader()
+    for damaged in ("[]", (tmp_path / "reader.json").read_text().replace("null", '"simple"')):
+        (tmp_path / "reader.json").write_text(damaged)
+        with pytest.raises(InputError, match=r"reader.json is damaged"):
+            Reader.load(tmp_path)
     with pytest.raises(InputError, match="is not a model"):
         Reader.load(tmp_path / "nowhere")
 
 
 def test_arrays_pass_through_a_reader_unchanged():
-    reader = Reader(Vocabulary(("boat",)), "simple")
+    reader = Reader(Vocabulary(("boat",)), ImageFeatures("simple"))
     features = np.ones((2, 3))
     assert reader.read_images(features) is features
     assert reader.read_texts(features) is features
@@ -65,3 +72,25 @@ def test_words_of_queries_do_not_enter_the_vocabulary():
 def test_unknown_image_features_are_refused():
     with pytest.raises(InputError, match=r"no image features 'sift'. Choose one of: simple"):
         fit_reader(split_of(["a"], ["a"]), "sift")
+
+
+def test_rows_of_a_file_take_the_place_of_pictures_and_of_vectors(tmp_path):
+    rows = np.arange(36, dtype=np.float32).reshape(18, 2)
+    np.save(tmp_path / "f.npy", rows)
+    split = split_of(["boat"] * 9, ["boat"] * 9)
+    vectors = replace(split, pairs=replace(split.pairs, images=np.ones((18, 7))))
+    for each in (split, vectors):
+        read = fit_reader(each, str(tmp_path / "f.npy")).read_split(each)
+        np.testing.assert_array_equal(read.query.images, rows[:9])
+    with pytest.raises(InputError, match="new pictures have none"):
+        read.reader.read_images(np.zeros((1, 8, 8, 3), np.uint8))
+    np.testing.assert_array_equal(read.reader.read_images(rows[:1]), rows[:1])
+
+
+def test_features_of_a_network_are_not_computed_of_vectors():
+    split = split_of(["boat"] * 9, ["boat"] * 9)
+    vectors = replace(split, name="mine", pairs=replace(split.pairs, images=np.ones((18, 7))))
+    message = "computed from pictures, and the images of mine are feature vectors already"
+    with pytest.raises(InputError, match=message):
+        fit_reader(vectors, "alexnet-fc7")
+    assert fit_reader(vectors, "simple").read_split(vectors).pairs.images.shape == (18, 7)

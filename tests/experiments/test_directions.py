@@ -7,8 +7,8 @@ from corrhash.datasets import load_dataset
 from corrhash.experiments.directions import (
     encode_pairs,
     random_codes,
+    ranked_pairs,
     score_directions,
-    without_words,
 )
 from corrhash.methods.cvh import CVH
 from corrhash.metrics import evaluate
@@ -30,11 +30,18 @@ def test_each_direction_asks_with_its_own_side(split):
     assert scores["image->text"].map != scores["text->image"].map
 
 
+def test_answers_are_ranked_as_the_method_or_the_caller_says(split):
+    class Unrounded(CVH):
+        ranked_by = "cosine"
+
+    hasher = Unrounded(16).fit(split.train)
+    scores = ranked_pairs(hasher, split.query)
+    np.testing.assert_array_equal(scores["text"], hasher.score_text(split.query.texts))
+    codes = ranked_pairs(hasher, split.query, ranked_by="hamming")["image"]
+    expected = hasher.encode_image(split.query.images)
+    np.testing.assert_array_equal(codes.packed, expected.packed)
+
+
 def test_random_codes_score_the_share_of_similar_pairs(split):
     codes = [random_codes(p, 32) for p in (split.query, split.database)]
     assert score_directions(split, *codes)["image->text"].map == pytest.approx(0.33, abs=0.03)
-
-
-def test_texts_without_a_known_word_are_found():
-    np.testing.assert_array_equal(without_words(np.array([[0, 1], [0, 0]])), [False, True])
-    np.testing.assert_array_equal(without_words(["a", "  "]), [False, True])

@@ -13,14 +13,15 @@ from corrhash.methods.cvh import CVH
 def folder(tmp_path):
     split = load_dataset("synthetic", seed=3, n=780)
     hasher = CVH(8).fit(split.train)
-    model = TrainedModel(hasher, split.reader, "synthetic", seed=3, options={"n": 780})
+    options = {"n": 780}
+    model = TrainedModel(hasher, split.reader, "synthetic", 3, options, supervision="words")
     model.save(tmp_path / "model")
     return tmp_path / "model"
 
 
 def test_a_model_is_measured_on_the_queries_that_its_training_held_out(folder):
     model = TrainedModel.load(folder)
-    assert (model.dataset, model.seed) == ("synthetic", 3)
+    assert (model.dataset, model.seed, model.supervision) == ("synthetic", 3, "words")
     again = model.load_split("synthetic")
     split = load_dataset("synthetic", seed=3, n=780)
     assert again.query.row_keys() == split.query.row_keys()

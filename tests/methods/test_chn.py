@@ -11,12 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from corrhash import InputError
-from corrhash.datasets import PairedDataset, make_pairs
+from corrhash.datasets import ImageFiles, PairedDataset, make_pairs
 from corrhash.methods import Hasher
 from corrhash.methods.batches import Batch
 from corrhash.methods.chn import CHN, CHNI, CHNM, CHNQ
+from corrhash.methods.network_hasher import _split_judgements
 from corrhash.methods.training import Training
 from corrhash.methods.two_networks import Networks
 from corrhash.metrics import evaluate
@@ -33,11 +35,11 @@ def pairs():
     return make_pairs(400, seed=2)
 
 
-def random_batch(seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    u, v = (torch.rand((n, 8), generator=generator) * 2 - 1 for n in (5, 4))
-    similarity = torch.randint(0, 2, (5, 4), generator=generator) * 2 - 1
-    return Batch(u, v, similarity)
+def random_batch(n_images=5, n_texts=4):
+    generator = torch.Generator().manual_seed(0)
+    u, v = (torch.rand((n, 8), generator=generator) * 2 - 1 for n in (n_images, n_texts))
+    similarity = torch.randint(0, 2, (n_images, n_texts), generator=generator) * 2 - 1
+    return Batch(u, v, similarity, labelled=n_images == n_texts)
 
 
 def by_hand(batch, delta_cosine, delta_quantization, lambda_, *, balanced):
@@ -65,6 +67,23 @@ def test_the_loss_is_the_sum_of_the_paper(balanced):
     batch = random_batch()
     loss, _ = hasher._loss(batch)
     assert float(loss) == pytest.approx(by_hand(batch, 0.6, 0.95, 0.3, balanced=balanced), rel=1e-5)
+
+
+def test_labelled_batches_are_compared_within_images_and_within_texts_too():
+    batch = random_batch(5, 5)
+    u, v = batch.image_scores, batch.text_scores
+    between, images, texts = (
+        CHN(8, within=0, lambda_=0)._loss(replace(batch, image_scores=a, text_scores=b))[0]
+        for a, b in ((u, v), (u, u), (v, v))
+    )
+    loss, _ = CHN(8, within=0.3, lambda_=0)._loss(batch)
+    assert float(loss) == pytest.approx(float(between + 0.3 * (images + texts)), rel=1e-6)
+
+
+def test_judged_pairs_say_nothing_of_pairs_within_a_side():
+    batch = random_batch()
+    losses = [float(CHN(8, within=within)._loss(batch)[0]) for within in (0, 1)]
+    assert losses[0] == losses[1]
 
 
 def test_the_literal_mode_has_the_published_settings():
@@ -141,6 +160,92 @@ def test_judged_pairs_of_unaligned_images_and_texts_are_learned(pairs):
     assert scores.map > chance + 0.05
 
 
+def partnered(pairs):
+    return replace(pairs, labels=None, similarity=Similarity.partners(len(pairs)))
+
+
+def test_the_pairing_alone_is_learned():
+    """Without any label, items that share one still come nearer than chance."""
+    many = make_pairs(900, seed=2)
+    training = Training(epochs=12, learning_rate=3e-3, validate_every=6)
+    train, test = many.take(slice(0, 600)), many.take(slice(600, None))
+    hasher = CHN(16, networks=Networks(width=128), training=training).fit(partnered(train))
+    images, texts = hasher.encode_image(test.images), hasher.encode_text(test.texts)
+    chance = Similarity.from_labels(test.labels).share_similar
+    assert evaluate(images, texts, test.labels, test.labels).map > chance + 0.03
+    assert evaluate(images, texts).recall_at[10] > 1.5 * 10 / 300
+
+
+def test_partners_are_validated_by_the_reciprocal_rank_of_the_partner(pairs):
+    train, validation = (partnered(pairs.take(rows)) for rows in (slice(0, 300), slice(300, 400)))
+    hasher = CHN(8, **QUICK).fit(train, validation)
+    best = max(entry["validation_map"] for entry in hasher.history_)
+    distances = hasher.encode_image(validation.images).hamming(hasher.encode_text(validation.texts))
+    expected = []
+    for table in (distances, distances.T):
+        for item, row in enumerate(table):
+            before, tied = np.sum(row < row[item]), np.sum(row == row[item])
+            expected.append(np.mean(1 / (before + np.arange(1, tied + 1))))
+    assert best == pytest.approx(np.mean(expected))
+
+
+def test_validation_must_be_taught_like_the_training(pairs):
+    train, validation = pairs.take(slice(0, 300)), pairs.take(slice(300, 400))
+    with pytest.raises(InputError, match="one has a similarity and the other has none"):
+        CHN(8, **QUICK).fit(partnered(train), validation)
+    with pytest.raises(InputError, match="the validation pairs have none. Give them labels"):
+        CHN(8, **QUICK).fit(train, validation.without_labels())
+
+
+@pytest.mark.parametrize("kind", [1, -1])
+def test_judged_pairs_of_one_kind_cannot_be_told_apart(pairs, kind):
+    triples = [(i, i, kind) for i in range(100)]
+    judged = replace(pairs, similarity=Similarity.from_pairs(triples, shape=(400, 400)))
+    with pytest.raises(InputError, match=r"known pairs are \w+, so .* both of 1 and of -1"):
+        CHN(8, **QUICK).fit(judged)
+
+
+def test_rare_similar_judgements_are_held_out_in_proportion(pairs):
+    """Ten similar ones among four thousand: one of them, and a tenth of the others."""
+    rng = np.random.default_rng(0)
+    cells = rng.permutation(400 * 400)[:4000]
+    triples = np.column_stack([cells // 400, cells % 400, np.where(np.arange(4000) < 10, 1, -1)])
+    held, rest = _split_judgements(Similarity.from_pairs(triples, shape=(400, 400)), seed=0)
+    assert (held.n_known, rest.n_known) == (400, 3600)
+    assert held.gains().nnz == 1
+    assert (held.judged + rest.judged).nnz == 4000
+
+
+@pytest.fixture
+def picture_pairs(tmp_path):
+    """24 pictures as files, of two classes."""
+    rng = np.random.default_rng(0)
+    for i in range(24):
+        pixels = rng.integers(0, 255, (40, 40, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"{i}.jpg")
+    labels = np.eye(2, dtype=int)[np.arange(24) % 2]
+    files = ImageFiles([tmp_path / f"{i}.jpg" for i in range(24)])
+    return PairedDataset(files, labels.astype(np.float32), labels)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "missing"])
+def test_a_picture_that_cannot_be_read_ends_training_with_a_sentence(picture_pairs, damage):
+    path = picture_pairs.images.paths[17]
+    whole = path.read_bytes()
+    path.unlink()
+    if damage == "truncated":
+        path.write_bytes(whole[: len(whole) // 2])
+    training = Training(epochs=1, batch_size=8)
+    networks = Networks(width=16)
+    sentence = r"picture .*17.jpg \(row 17\).* leave the row out"
+    with pytest.raises(InputError, match=sentence):
+        CHN(8, networks=networks, training=training).fit(picture_pairs)
+    whole_rows = picture_pairs.take(np.arange(24) != 17)
+    hasher = CHN(8, networks=networks, training=training).fit(whole_rows)
+    with pytest.raises(InputError, match=sentence):
+        hasher.encode_image(picture_pairs.images)
+
+
 def test_pictures_are_learned_from_their_pixels():
     """Red and blue pictures, tagged accordingly."""
     rng = np.random.default_rng(0)
@@ -211,6 +316,9 @@ def test_a_checkpoint_of_another_training_is_not_taken_over(pairs, tmp_path):
     with pytest.raises(InputError, match="checkpoint of another training"):
         CHN(16, lambda_=0.2, networks=QUICK["networks"], training=training).fit(pairs)
     others = replace(pairs, labels=pairs.labels[::-1])
+    with pytest.raises(InputError, match="checkpoint of another training"):
+        CHN(16, networks=QUICK["networks"], training=training).fit(others)
+    others = replace(pairs, images=pairs.images + 1)  # as of another layer of the same length
     with pytest.raises(InputError, match="checkpoint of another training"):
         CHN(16, networks=QUICK["networks"], training=training).fit(others)
     (tmp_path / "checkpoint.json").write_text("{")

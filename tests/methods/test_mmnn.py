@@ -30,7 +30,7 @@ def random_batch(seed=0):
     rng = np.random.default_rng(seed)
     f, g = (torch.from_numpy(rng.uniform(-1, 1, (6, 8))) for _ in range(2))
     across, images, texts = (torch.from_numpy(rng.choice([-1, 1], (6, 6))) for _ in range(3))
-    return Batch(f, g, across, {"image": images, "text": texts})
+    return Batch(f, g, across, labelled=True, within={"image": images, "text": texts})
 
 
 def by_hand(first, second, similarity, margin, *, same):
@@ -49,22 +49,25 @@ def by_hand(first, second, similarity, margin, *, same):
 
 
 @pytest.mark.parametrize("within", [0.0, 0.3])
-def test_the_loss_is_the_sum_of_the_paper(within):
+@pytest.mark.parametrize("method", [MMNN, MMNNPairs])
+def test_the_loss_is_the_sum_of_the_paper(method, within):
+    """With labels the same items are similar across and within, without them neighbours are."""
     batch = random_batch()
-    loss, _ = MMNN(8, margin=0.5, within=within)._loss(batch)
+    loss, _ = method(8, margin=0.5, within=within)._loss(batch)
     m = np.sqrt(2 * 8)  # half of the bits
     f, g = batch.image_scores, batch.text_scores
+    similar = batch.within if method is MMNNPairs else dict.fromkeys(batch.within, batch.similarity)
     across = by_hand(f, g, batch.similarity, m, same=False)
-    images = by_hand(f, f, batch.within["image"], m, same=True)
-    texts = by_hand(g, g, batch.within["text"], m, same=True)
+    images = by_hand(f, f, similar["image"], m, same=True)
+    texts = by_hand(g, g, similar["text"], m, same=True)
     assert float(loss) == pytest.approx((across + within * (images + texts)) / 8, rel=1e-6)
 
 
-def test_with_labels_the_same_items_are_similar_across_and_within(pairs):
-    within = MMNN(8)._within(pairs)
-    shared = (pairs.labels @ pairs.labels.T).toarray() > 0
-    for side in ("image", "text"):
-        np.testing.assert_array_equal(within[side].block() > 0, shared)
+def test_the_pairing_alone_says_nothing_of_pairs_within_a_side():
+    batch = replace(random_batch(), labelled=False)
+    loss, _ = MMNN(8)._loss(batch)
+    across = by_hand(batch.image_scores, batch.text_scores, batch.similarity, 4, same=False)
+    assert float(loss) == pytest.approx(across / 8, rel=1e-6)
 
 
 def test_neighbours_are_those_of_a_full_sort_in_either_direction(pairs):

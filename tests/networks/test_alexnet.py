@@ -59,6 +59,15 @@ def test_the_stages_follow_one_another(network, pictures):
     assert torch.equal(network(pictures), fc7)
 
 
+def test_the_layers_of_a_stage_are_those_that_change_it(pictures):
+    network = AlexNet().eval()
+    for stage, beginnings in network.layers_of_stage.items():
+        network.zero_grad()
+        network(pictures[:1], stage=stage).sum().backward()
+        used = [name for name, p in network.named_parameters() if p.grad is not None]
+        assert used == [name for name in PUBLISHED if name.startswith(beginnings)]
+
+
 @torch.no_grad()
 def test_a_fresh_network_keeps_the_scale_of_its_input(network, pictures):
     assert 0.1 < network(pictures).std() < 10

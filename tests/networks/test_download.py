@@ -3,14 +3,13 @@
 import hashlib
 import socket
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from corrhash import InputError
 from corrhash.networks import download as downloading
-from corrhash.networks.download import cache_folder, download
+from corrhash.networks.download import download
 from corrhash.progress import listening
 from tests.networks.file_server import serve
 
@@ -118,10 +117,3 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(InputError, match=r"Cannot download .* into .*file/cache"):
         download("http://127.0.0.1:9/w.pth", SHA256, tmp_path / "file" / "cache")
-
-
-def test_the_cache_can_be_moved(tmp_path, monkeypatch):
-    monkeypatch.setenv("CORRHASH_CACHE", str(tmp_path))
-    assert cache_folder() == tmp_path
-    monkeypatch.delenv("CORRHASH_CACHE")
-    assert cache_folder() == Path.home() / ".cache" / "corrhash"

@@ -99,6 +99,11 @@ def test_augmentation_depends_on_seed_epoch_and_item_alone(pictures):
     assert not torch.equal(PLAN.augmented(pixels, items + 1, seed=1, epoch=2), together)
 
 
+def test_another_size_keeps_the_ratio_of_picture_and_crop():
+    plan = Preprocessing(resize=256, crop=224, keep_aspect=True).at_size(112)
+    assert (plan.resize, plan.crop, plan.keep_aspect) == (128, 112, True)
+
+
 def test_wrong_pixels_and_pictures_are_refused(pictures):
     with pytest.raises(InputError, match=r"uint8 of \(n, 3, 40, 40\).*Got torch.float32"):
         PLAN.plain(torch.zeros(1, 3, 40, 40))

@@ -25,15 +25,6 @@ SHARE = {"size": {"shortest_edge": 32}, "crop_pct": 0.8}
 MIDDLE = {"size": {"shortest_edge": 40}, "crop_size": {"height": 32, "width": 32}}
 
 
-@pytest.fixture(scope="module")
-def library():
-    pytest.importorskip("transformers", reason="the extra 'transformers' is not installed")
-    import transformers
-
-    transformers.utils.logging.disable_progress_bar()
-    return transformers
-
-
 def save_tokenizer(library, folder):
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
@@ -167,6 +158,14 @@ def test_a_pooler_without_weights_is_not_used(library, tmp_path, pictures):
     pixels = first.preprocessing.plain(first.preprocessing.read(pictures))
     assert first.pooling == "mean"
     assert torch.equal(first(pixels), second(pixels))
+
+
+def test_weights_of_half_precision_are_computed_with_in_full(library, vit_folder, tmp_path):
+    library.AutoModel.from_pretrained(vit_folder).half().save_pretrained(tmp_path)
+    library.ViTImageProcessor(**SQUARE).save_pretrained(tmp_path)
+    encoder = HubImageEncoder(tmp_path)
+    assert {parameter.dtype for parameter in encoder.parameters()} == {torch.float32}
+    assert encoder(torch.zeros(1, 3, 32, 32)).dtype == torch.float32
 
 
 def test_a_frozen_encoder_stays_as_it_is(folders):

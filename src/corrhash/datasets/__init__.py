@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from corrhash.datasets.base import PairedDataset, RetrievalSplit
+from corrhash.datasets.image_features import ImageFeatures
 from corrhash.datasets.image_files import ImageFiles
 from corrhash.datasets.reader import Reader, Vocabulary, fit_reader
+from corrhash.datasets.supervision import Supervision, supervise
 from corrhash.datasets.synthetic import make_pairs
 from corrhash.lazy_table import LazyTable
 
@@ -24,7 +26,7 @@ def load_dataset(
     name: str,
     *,
     seed: int = 0,
-    image_features: str | None = None,
+    image_features: str | ImageFeatures | None = None,
     reader: Reader | None = None,
     **options: Any,
 ) -> RetrievalSplit:
@@ -37,7 +39,8 @@ def load_dataset(
     ----------
     name : a name in ``DATASETS``.
     seed : of the split, and of the items where the dataset is generated.
-    image_features : ``"simple"`` for methods that learn from feature vectors.
+    image_features : what pictures become, for methods that learn from feature vectors: a name such
+        as ``"simple"`` or ``"alexnet-fc7"``, or :class:`ImageFeatures`, which tells the choices.
     reader : the reader of a trained model, in place of a new one.
     options : of the dataset itself, such as ``n``, the number of items, where it is generated.
 
@@ -52,11 +55,14 @@ def load_dataset(
 
 __all__ = [
     "DATASETS",
+    "ImageFeatures",
     "ImageFiles",
     "PairedDataset",
     "Reader",
     "RetrievalSplit",
+    "Supervision",
     "Vocabulary",
     "load_dataset",
     "make_pairs",
+    "supervise",
 ]

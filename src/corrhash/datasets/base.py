@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from corrhash.datasets.image_files import ImageFiles
 from corrhash.errors import InputError
@@ -194,6 +195,13 @@ def take_rows(values: Any, rows: np.ndarray) -> Any:
     if isinstance(values, (list, tuple)):
         return [values[i] for i in rows]
     return values[rows]
+
+
+def without_words(texts: Any) -> NDArray[np.bool_]:
+    """(n,) True for texts in which no word of the vocabulary occurs."""
+    if isinstance(texts, list):
+        return np.array([not text.strip() for text in texts], dtype=bool)
+    return np.asarray(abs(texts).sum(axis=1)).ravel() == 0
 
 
 def _check_images(images: Any) -> Any:

@@ -16,11 +16,8 @@ import scipy.sparse as sp
 
 from corrhash.atomic_write import atomic_write
 from corrhash.datasets.base import PairedDataset, RetrievalSplit
-from corrhash.datasets.simple_features import simple_features
+from corrhash.datasets.image_features import ImageFeatures, as_image_features
 from corrhash.errors import InputError
-
-IMAGE_FEATURES = {"simple": simple_features}
-"""What pictures can be turned into for methods that learn from feature vectors."""
 
 READER_FILE = "reader.json"
 FORMAT = "corrhash reader 1"
@@ -86,17 +83,17 @@ class Reader:
     Parameters
     ----------
     vocabulary : the words that count; None leaves texts as they are.
-    image_features : a name of ``IMAGE_FEATURES``; None leaves images as they are.
+    image_features : what pictures become, or the name of it; None leaves images as they are.
     """
 
     vocabulary: Vocabulary | None = None
-    image_features: str | None = None
+    image_features: ImageFeatures | None = None
 
     def read_images(self, images: Any) -> Any:
-        """Feature vectors of pictures; feature vectors pass through."""
-        if self.image_features is None or (hasattr(images, "ndim") and images.ndim == 2):
+        """Feature vectors of any pictures; feature vectors pass through."""
+        if self.image_features is None or _are_vectors(images):
             return images
-        return IMAGE_FEATURES[self.image_features](images)
+        return self.image_features.of_pictures(images)
 
     def read_texts(self, texts: Any) -> Any:
         """Word occurrences of strings; arrays pass through."""
@@ -105,9 +102,11 @@ class Reader:
         return self.vocabulary.occurrences(texts)
 
     def read(self, pairs: PairedDataset) -> PairedDataset:
-        """The pairs with both sides read."""
-        images, texts = self.read_images(pairs.images), self.read_texts(pairs.texts)
-        return replace(pairs, images=images, texts=texts)
+        """All pairs of a dataset with both sides read; features of a network come to be cached."""
+        images, features = pairs.images, self.image_features
+        if features is not None and (features.of_file or not _are_vectors(images)):
+            images = features.of_items(images)
+        return replace(pairs, images=images, texts=self.read_texts(pairs.texts))
 
     def read_split(self, split: RetrievalSplit) -> RetrievalSplit:
         """The split with all its pairs read."""
@@ -116,7 +115,8 @@ class Reader:
     def save(self, folder: str | Path) -> None:
         """Write the reader into a model's folder."""
         words = None if self.vocabulary is None else self.vocabulary.words
-        content = {"format": FORMAT, "words": words, "image_features": self.image_features}
+        features = self.image_features and self.image_features.description()
+        content = {"format": FORMAT, "words": words, "image_features": features}
         with atomic_write(Path(folder) / READER_FILE) as file:
             file.write(json.dumps(content, ensure_ascii=False, indent=1).encode())
 
@@ -128,7 +128,8 @@ class Reader:
             content = json.loads(path.read_bytes())
             if content["format"] != FORMAT:
                 raise ValueError(f"format {content['format']!r}, not {FORMAT!r}")
-            words, image_features = content["words"], content["image_features"]
+            words, features = content["words"], content["image_features"]
+            image_features = None if features is None else ImageFeatures(**features)
         except FileNotFoundError as error:
             raise InputError(f"There is no {path}: {folder} is not a model.") from error
         except (ValueError, KeyError, TypeError) as error:
@@ -136,14 +137,26 @@ class Reader:
         return cls(None if words is None else Vocabulary(tuple(words)), image_features)
 
 
-def fit_reader(split: RetrievalSplit, image_features: str | None = None) -> Reader:
+def fit_reader(split: RetrievalSplit, image_features: str | ImageFeatures | None = None) -> Reader:
     """The reader for a split: words are counted on all items that are not queries."""
-    if image_features is not None and image_features not in IMAGE_FEATURES:
-        raise InputError(
-            f"There are no image features {image_features!r}. "
-            f"Choose one of: {', '.join(IMAGE_FEATURES)}."
-        )
+    features = as_image_features(image_features)
+    if features is not None:
+        _check_pictures(split, features)
+        features = features.tied()
     if not isinstance(split.pairs.texts, list):
-        return Reader(None, image_features)
+        return Reader(None, features)
     texts = (split.pairs.texts[row] for row in split.database_rows)
-    return Reader(Vocabulary.fit(texts, min_count=MIN_COUNT), image_features)
+    return Reader(Vocabulary.fit(texts, min_count=MIN_COUNT), features)
+
+
+def _check_pictures(split: RetrievalSplit, features: ImageFeatures) -> None:
+    """A network needs pictures; ``simple``, the default of many methods, lets vectors pass."""
+    if features.of_network and _are_vectors(split.pairs.images):
+        raise InputError(
+            f"Image features {features.name} are computed from pictures, and the images of "
+            f"{split.name or 'this dataset'} are feature vectors already. Leave them out."
+        )
+
+
+def _are_vectors(images: Any) -> bool:
+    return getattr(images, "ndim", 0) == 2

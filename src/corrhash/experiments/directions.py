@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corrhash.codes import Codes
-from corrhash.datasets.base import PairedDataset, RetrievalSplit, n_rows
-from corrhash.methods.base import Hasher
+from corrhash.datasets.base import PairedDataset, RetrievalSplit, n_rows, without_words
+from corrhash.methods.base import Hasher, RankedBy
 from corrhash.metrics import Scores, evaluate
 
 DIRECTIONS = ("image->text", "text->image")
@@ -24,6 +24,18 @@ def encode_pairs(hasher: Hasher, pairs: PairedDataset) -> dict[str, Codes]:
     }
 
 
+def ranked_pairs(
+    hasher: Hasher, pairs: PairedDataset, ranked_by: RankedBy | None = None
+) -> dict[str, Codes] | dict[str, np.ndarray]:
+    """What answers are ranked by: codes, or the scores before they are rounded to codes."""
+    if (ranked_by or hasher.ranked_by) == "hamming":
+        return encode_pairs(hasher, pairs)
+    return {
+        "image": hasher.score_image(pairs.images),
+        "text": hasher.score_text(pairs.texts),
+    }
+
+
 def random_codes(pairs: PairedDataset, n_bits: int, seed: int = 0) -> dict[str, Codes]:
     """Codes that know nothing: what every method must beat."""
     rng = np.random.default_rng([seed, n_rows(pairs.images)])
@@ -32,9 +44,15 @@ def random_codes(pairs: PairedDataset, n_bits: int, seed: int = 0) -> dict[str, 
 
 
 def score_directions(
-    split: RetrievalSplit, query: dict[str, Codes], database: dict[str, Codes], **options: Any
+    split: RetrievalSplit,
+    query: Mapping[str, Codes | np.ndarray],
+    database: Mapping[str, Codes | np.ndarray],
+    **options: Any,
 ) -> dict[str, Scores]:
-    """The scores of both directions; text queries without any known word are left out."""
+    """The scores of both directions, by codes or by real-valued scores.
+
+    Text queries without any known word are left out.
+    """
     scores = {}
     for direction in DIRECTIONS:
         asked, answered = direction.split("->")
@@ -48,10 +66,3 @@ def score_directions(
             **options,
         )
     return scores
-
-
-def without_words(texts: Any) -> NDArray[np.bool_]:
-    """(n,) True for texts in which no word of the vocabulary occurs."""
-    if isinstance(texts, list):
-        return np.array([not text.strip() for text in texts], dtype=bool)
-    return np.asarray(abs(texts).sum(axis=1)).ravel() == 0

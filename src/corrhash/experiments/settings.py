@@ -15,6 +15,14 @@ from corrhash.methods import METHODS, Hasher
 OWN_OPTIONS = {"n_bits": "--bits", "training.seed": "--seed", "training.checkpoint": "--out"}
 """Settings that ``--set`` does not take, since another option decides them."""
 
+PLAIN_OPTIONS = {
+    "networks.image": "--backbone",
+    "networks.image_weights": "--weights",
+    "networks.image_frozen": "--frozen",
+    "training.device": "--device",
+}
+"""Settings that an option decides too, for those who need no other setting."""
+
 
 def method_class(name: str) -> Any:
     """A class from the table, or one of the user's own."""
@@ -47,6 +55,18 @@ def new_hasher(method: Any, bits: int, params: dict[str, Any], *, literal: bool 
             value = dataclasses.replace(getattr(hasher, outer), **{inner: value})
         setattr(hasher, outer, value)
     return hasher
+
+
+def add_options(params: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """The parameters, and those of ``PLAIN_OPTIONS`` that were given (None: not given)."""
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in given:
+        if name in params:
+            raise InputError(
+                f"{PLAIN_OPTIONS[name]} and --set {name}={params[name]} decide the same. "
+                "Leave one of them out."
+            )
+    return params | given
 
 
 def setting_names(hasher: Any) -> list[str]:

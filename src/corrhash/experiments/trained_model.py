@@ -30,6 +30,7 @@ class TrainedModel:
     reader : how raw pictures and strings become what the hasher reads.
     dataset, seed : what it was trained on; the seed decides who was held out as a query.
     options : of the dataset, such as its size where it is generated.
+    supervision : what it was taught with: labels, words, pairs, a file of judged pairs, or none.
     """
 
     hasher: Hasher
@@ -37,6 +38,7 @@ class TrainedModel:
     dataset: str
     seed: int
     options: dict[str, Any] = field(default_factory=dict)
+    supervision: str = "none"
 
     def load_split(self, dataset: str) -> RetrievalSplit:
         """A dataset, split with the seed of the training and read with the reader of the model."""
@@ -53,9 +55,15 @@ class TrainedModel:
         try:
             self.hasher.save(new)
             self.reader.save(new)
-            training = {"format": FORMAT, "dataset": self.dataset, "seed": self.seed}
+            training = {
+                "format": FORMAT,
+                "dataset": self.dataset,
+                "seed": self.seed,
+                "options": self.options,
+                "supervision": self.supervision,
+            }
             with atomic_write(new / TRAINING_FILE) as file:
-                file.write(json.dumps({**training, "options": self.options}).encode())
+                file.write(json.dumps(training).encode())
             _replace_folder(folder, new)
         finally:
             shutil.rmtree(new, ignore_errors=True)
@@ -70,10 +78,10 @@ class TrainedModel:
             if training["format"] != FORMAT:
                 raise ValueError(f"format {training['format']!r}, not {FORMAT!r}")
             dataset, seed = str(training["dataset"]), int(training["seed"])
-            options = dict(training["options"])
+            options, supervision = dict(training["options"]), str(training["supervision"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"Cannot read {path} ({error}). Train the model again.") from error
-        return cls(hasher, Reader.load(folder), dataset, seed, options)
+        return cls(hasher, Reader.load(folder), dataset, seed, options, supervision)
 
 
 def check_model_folder(folder: str | Path) -> None:

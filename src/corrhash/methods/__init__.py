@@ -7,6 +7,7 @@ METHODS = LazyTable(
     "method",
     {
         "chn": "corrhash.methods.chn:CHN",
+        "chn-b": "corrhash.methods.chn:CHNB",
         "chn-i": "corrhash.methods.chn:CHNI",
         "chn-m": "corrhash.methods.chn:CHNM",
         "chn-q": "corrhash.methods.chn:CHNQ",

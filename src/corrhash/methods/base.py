@@ -8,7 +8,7 @@ import json
 from abc import ABC, abstractmethod
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,12 +16,14 @@ from safetensors.numpy import load, save
 
 from corrhash.atomic_write import atomic_write, make_folder
 from corrhash.codes import Codes, check_n_bits
-from corrhash.datasets.base import PairedDataset, n_rows
+from corrhash.datasets.base import PairedDataset, n_rows, without_words
 from corrhash.datasets.image_files import ImageFiles
 from corrhash.errors import InputError
 
 HASHER_FILE = "hasher.json"
 FORMAT = "corrhash hasher 1"
+
+RankedBy = Literal["hamming", "cosine"]
 
 
 class Hasher(ABC):
@@ -36,13 +38,19 @@ class Hasher(ABC):
     ----------
     needs_labels : whether the method learns from labels. Where it does not, ``fit`` takes them
         away before the method sees the pairs.
+    learns_from_partners : whether the pairing alone, as ``Similarity.partners``, can stand in for
+        labels.
     needs_alignment : whether row i of images and texts must belong together.
+    ranked_by : how answers are ranked when the method is measured: ``hamming`` for codes,
+        ``cosine`` for the scores before they are rounded to codes.
     image_features : what pictures become unless the user says otherwise; None for a method that
         reads pictures.
     """
 
     needs_labels: ClassVar[bool] = True
+    learns_from_partners: ClassVar[bool] = False
     needs_alignment: ClassVar[bool] = True
+    ranked_by: ClassVar[RankedBy] = "hamming"
     image_features: ClassVar[str | None] = "simple"
 
     n_bits: int
@@ -79,13 +87,27 @@ class Hasher(ABC):
                 "Got judged pairs of images and texts that are not aligned. Use a method that "
                 "learns from judged pairs."
             )
-        if self.needs_labels and pairs.labels is None and pairs.similarity is None:
-            raise InputError(f"{name} learns from labels, and these pairs have none. Give labels.")
+        if self.needs_labels and not self._is_taught_by(pairs):
+            raise InputError(
+                f"{name} learns from labels, and these pairs have none. Give labels, or let words "
+                "act as labels (--supervision words; in Python, supervise(split, 'words'))."
+            )
+        if without_words(pairs.texts).all():
+            raise InputError(
+                f"All {pairs.n_texts:,} texts are empty: no word of the vocabulary occurs in "
+                "them. Check the texts, or the words that count."
+            )
         if not self.needs_labels:
             pairs = pairs.without_labels()
             validation = None if validation is None else validation.without_labels()
         self._fit(pairs, validation)
         return self
+
+    def _is_taught_by(self, pairs: PairedDataset) -> bool:
+        """Whether the pairs tell this method who is similar to whom."""
+        if pairs.similarity is None or (pairs.aligned and not self.learns_from_partners):
+            return pairs.labels is not None
+        return True
 
     def score_image(self, images: Any) -> np.ndarray:
         """(n, n_bits) real-valued scores; their signs are the codes."""

@@ -25,13 +25,16 @@ class Rows:
 class Batch:
     """What a loss sees of one mini-batch.
 
-    ``similarity`` is (n_images, n_texts) of +1, -1, and 0 where nobody has judged. ``within`` has
-    the same among the images (``image``) and among the texts (``text``), for a method that asks.
+    ``similarity`` is (n_images, n_texts) of +1, -1, and 0 where nobody has judged. Where it
+    comes from labels of items (``labelled``), it holds within images and within texts as well.
+    ``within`` has other such relations among the images (``image``) and among the texts (``text``),
+    for a method that makes them.
     """
 
     image_scores: Tensor
     text_scores: Tensor
     similarity: Tensor
+    labelled: bool
     within: dict[str, Tensor] = field(default_factory=dict)
 
 
@@ -44,9 +47,12 @@ def supervision(pairs: PairedDataset) -> Similarity:
     share = relation.share_similar
     if not 0 < share < 1:
         kind = "similar" if share == 1 else "dissimilar"
+        way_out = "Check the labels: items of at least two classes are needed."
+        if relation.judged is not None:
+            way_out = "Check the judgements: both of 1 and of -1 are needed."
         raise InputError(
             f"All {relation.n_known:,} known pairs are {kind}, so there is nothing to tell apart. "
-            "Check the labels: items of at least two classes are needed."
+            f"{way_out}"
         )
     return relation
 

@@ -27,19 +27,23 @@ from corrhash.methods.two_networks import Networks
 class CHN(NetworkHasher):
     """Correlation Hashing Network, supervised and deep (Cao et al., BMVC 2017).
 
-    Needs labels, or judged pairs of images and texts, which need not be aligned. Relatives: DCMH,
-    with inner products for cosines and codes of its own; MMNN, with distances. Its variants CHN-M,
-    CHN-I and CHN-Q take one part away each; CHN-B is CHN before its scores are rounded.
+    Needs labels, or judged pairs of images and texts, which need not be aligned, or, as a weaker
+    teacher, the pairing alone. Relatives: DCMH, with inner products for cosines and codes of its
+    own; MMNN, with distances. Its variants CHN-M, CHN-I and CHN-Q take one part away each; CHN-B is
+    CHN before its scores are rounded.
 
     Costs O(pairs in a batch) on top of the two networks.
 
     Parameters
     ----------
     n_bits : length of the codes.
-    delta_cosine : margin of the cosine loss. Grid: 0.3, 0.5, 0.7, 0.9.
+    delta_cosine : margin of the cosine loss. Grid: 0.3, 0.4, 0.5, 0.7, 0.9.
     delta_quantization : margin of the quantization loss; below 0.85 it asks for nothing. Grid:
         0.85, 0.9, 0.95.
     lambda_ : weight of the quantization loss. Grid: 0.03, 0.1, 0.3.
+    within : weight of the cosine loss among images and among texts, beside that between images
+        and texts; the paper has none. Only labels tell who is similar there: judged pairs and
+        the pairing alone do not, and with them it plays no part. Grid: 0, 0.5, 1.
     pair_weights : give similar and dissimilar pairs half of the say each; without them codes
         collapse where similar pairs are rare.
     networks : which networks to train.
@@ -63,9 +67,10 @@ class CHN(NetworkHasher):
         self,
         n_bits: int = 64,
         *,
-        delta_cosine: float = 0.5,
+        delta_cosine: float = 0.4,
         delta_quantization: float = 0.9,
-        lambda_: float = 0.05,
+        lambda_: float = 0.1,
+        within: float = 0.5,
         pair_weights: bool = True,
         networks: Networks = Networks(),  # noqa: B008 - a frozen value
         training: Training = Training(),  # noqa: B008 - a frozen value
@@ -74,6 +79,7 @@ class CHN(NetworkHasher):
         self.delta_cosine = delta_cosine
         self.delta_quantization = delta_quantization
         self.lambda_ = lambda_
+        self.within = within
         self.pair_weights = pair_weights
         self.networks = networks
         self.training = training
@@ -85,10 +91,10 @@ class CHN(NetworkHasher):
         delta: float = 0.5,
         lambda_: float = 0.1,
         *,
-        networks: Networks = Networks(width=4096),  # noqa: B008 - a frozen value
+        networks: Networks = Networks(width=4096, noise=0.0),  # noqa: B008 - a frozen value
         **training: Any,
     ) -> Self:
-        """As published: one margin, no pair weights, 4096 hidden units, SGD with momentum."""
+        """As published: one margin, no pair weights, no pairs within a side, 4096 units, SGD."""
         published = Training(
             optimizer="sgd",
             learning_rate=0.1,
@@ -102,6 +108,7 @@ class CHN(NetworkHasher):
             delta_cosine=delta,
             delta_quantization=delta,
             lambda_=lambda_,
+            within=0.0,
             pair_weights=False,
             networks=networks,
             training=replace(published, **training),
@@ -116,15 +123,17 @@ class CHN(NetworkHasher):
         return loss, {"quantization_active": active}
 
     def _similarity_loss(self, batch: Batch) -> Tensor:
+        """L between images and texts and, if asked for, within each of them."""
+        u, v, s = batch.image_scores, batch.text_scores, batch.similarity
+        between = self._pair_loss(u, v, s)
+        if not (self.within and batch.labelled):
+            return between
+        return between + self.within * (self._pair_loss(u, u, s) + self._pair_loss(v, v, s))
+
+    def _pair_loss(self, u: Tensor, v: Tensor, similarity: Tensor) -> Tensor:
         """L: the mean of max(0, δ - s_ij cos(u_i, v_j))² over the pairs of the batch."""
         delta, _ = self._margins()
-        return cosine_margin_loss(
-            batch.image_scores,
-            batch.text_scores,
-            batch.similarity,
-            delta,
-            balanced=self.pair_weights,
-        )
+        return cosine_margin_loss(u, v, similarity, delta, balanced=self.pair_weights)
 
     def _margins(self) -> tuple[float, float]:
         """δ of the cosine loss and δ of the quantization loss."""
@@ -133,6 +142,29 @@ class CHN(NetworkHasher):
     def _quantization_weight(self) -> float:
         """λ."""
         return self.lambda_
+
+
+class CHNB(CHN):
+    """CHN-B: CHN whose answers are ranked by the cosine of its scores, not rounded to codes.
+
+    Needs what CHN needs, and learns the same. Relatives: CHN, of which it shows what rounding
+    costs.
+
+    Parameters
+    ----------
+    As those of CHN.
+
+    References
+    ----------
+    As for CHN.
+
+    Examples
+    --------
+    >>> CHNB(16).ranked_by
+    'cosine'
+    """
+
+    ranked_by = "cosine"
 
 
 class CHNI(CHN):
@@ -154,11 +186,9 @@ class CHNI(CHN):
     16
     """
 
-    def _similarity_loss(self, batch: Batch) -> Tensor:
+    def _pair_loss(self, u: Tensor, v: Tensor, similarity: Tensor) -> Tensor:
         """The mean of (s_ij - <u_i, v_j> / b)² over the pairs of the batch."""
-        return inner_product_loss(
-            batch.image_scores, batch.text_scores, batch.similarity, balanced=self.pair_weights
-        )
+        return inner_product_loss(u, v, similarity, balanced=self.pair_weights)
 
 
 class CHNM(CHN):

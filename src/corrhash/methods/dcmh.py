@@ -58,6 +58,7 @@ class DCMH(NetworkHasher):
     """
 
     needs_alignment = True
+    learns_from_partners = False  # one similar pair among n dissimilar ones has no say
     bounded = False
 
     def __init__(
@@ -82,7 +83,7 @@ class DCMH(NetworkHasher):
         gamma: float = 1.0,
         eta: float = 1.0,
         *,
-        networks: Networks = Networks(width=8192),  # noqa: B008 - a frozen value
+        networks: Networks = Networks(width=8192, noise=0.0),  # noqa: B008 - a frozen value
         **training: Any,
     ) -> Self:
         """As published: γ = η = 1, 8192 hidden units, SGD without momentum for 500 epochs."""
@@ -135,14 +136,14 @@ class AlternatingTrainer(Trainer):
         """Fix G and B, step down J by the image network."""
         f = self._scores("image", rows.images, epoch)  # (batch, b)
         similarity = self._block(self.relation, rows.images, slice(None))  # (batch, n)
-        batch = Batch(f, self.memory["text"], similarity)
+        batch = Batch(f, self.memory["text"], similarity, labelled=False)
         return self._step_of("image", f, rows.images, batch)
 
     def _text_step(self, rows: Rows, epoch: int) -> dict[str, float]:
         """Fix F and B, step down J by the text network."""
         g = self._scores("text", rows.texts, epoch)  # (batch, b)
         similarity = self._block(self.relation, slice(None), rows.texts)  # (n, batch)
-        batch = Batch(self.memory["image"], g, similarity)
+        batch = Batch(self.memory["image"], g, similarity, labelled=False)
         return self._step_of("text", g, rows.texts, batch)
 
     def _step_of(self, side: str, live: Tensor, rows: np.ndarray, batch: Batch) -> dict[str, float]:

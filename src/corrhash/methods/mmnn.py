@@ -20,11 +20,11 @@ from corrhash.datasets.simple_features import simple_features
 from corrhash.errors import InputError
 from corrhash.losses import contrastive_loss
 from corrhash.methods.base import feature_rows
-from corrhash.methods.batches import Batch, supervision
-from corrhash.methods.inputs import vector_length
+from corrhash.methods.batches import Batch
 from corrhash.methods.network_hasher import NetworkHasher
 from corrhash.methods.training import Training
 from corrhash.methods.two_networks import Networks
+from corrhash.networks.inputs import vector_length
 from corrhash.relevance import Similarity
 
 
@@ -76,19 +76,22 @@ class MMNN(NetworkHasher):
         self.networks = networks
         self.training = training
 
-    def _within(self, pairs: PairedDataset) -> dict[str, Similarity]:
-        shared = supervision(pairs)
-        return {"image": shared, "text": shared}
-
     def _loss(self, batch: Batch) -> tuple[Tensor, dict[str, float]]:
         f, g = batch.image_scores, batch.text_scores  # (n, b), (n, b)
         m = 2 * (self.margin * self.n_bits) ** 0.5  # the distance of codes with so many bits apart
-        across = contrastive_loss(f, g, batch.similarity, m)  # l_XY
+        loss = contrastive_loss(f, g, batch.similarity, m)  # l_XY
         others = ~torch.eye(len(f), dtype=torch.bool)  # nothing is compared with itself
-        images = contrastive_loss(f, f, batch.within["image"], m, known=others)  # l_X
-        texts = contrastive_loss(g, g, batch.within["text"], m, known=others)  # l_Y
+        within = self._similar_within(batch)
+        for scores, side in ((f, "image"), (g, "text")):
+            if side in within:  # + a_x l_X + a_y l_Y
+                inside = contrastive_loss(scores, scores, within[side], m, known=others)
+                loss = loss + self.within * inside
         # Distances grow with the bits; over b, a learning rate serves every length.
-        return (across + self.within * (images + texts)) / self.n_bits, {}
+        return loss / self.n_bits, {}
+
+    def _similar_within(self, batch: Batch) -> dict[str, Tensor]:
+        """Who is similar among the images and among the texts; the pairing alone does not tell."""
+        return dict.fromkeys(("image", "text"), batch.similarity) if batch.labelled else {}
 
 
 class MMNNPairs(MMNN):
@@ -138,6 +141,9 @@ class MMNNPairs(MMNN):
             "image": neighbours(_image_vectors(pairs.images), self.n_neighbours),
             "text": neighbours(_text_vectors(pairs.texts), self.n_neighbours),
         }
+
+    def _similar_within(self, batch: Batch) -> dict[str, Tensor]:
+        return batch.within
 
 
 def _partners(pairs: PairedDataset) -> PairedDataset:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import math
@@ -31,25 +32,20 @@ from corrhash.methods.checkpoint import (
     restore_optimizer,
     save_checkpoint,
 )
-from corrhash.methods.inputs import (
-    Inputs,
-    image_inputs,
-    padded_batches,
-    text_inputs,
-    to_device,
-    vector_length,
-)
 from corrhash.methods.training import Training
 from corrhash.methods.two_networks import (
     Hashing,
     Networks,
-    as_device,
     detached_state,
+    load_image_weights,
     make_image_network,
     make_text_network,
     parameters_by_origin,
 )
 from corrhash.metrics import evaluate
+from corrhash.networks.device import as_device, to_device
+from corrhash.networks.inference import outputs
+from corrhash.networks.inputs import Inputs, image_inputs, text_inputs, vector_length
 from corrhash.progress import report
 from corrhash.relevance import Similarity
 
@@ -71,9 +67,9 @@ log = logging.getLogger("corrhash")
 class NetworkHasher(Hasher):
     """A method that trains an image network and a text network together.
 
-    A method fills in ``_loss``. The best epoch by validation MAP is kept (validation items as
-    queries, training items as database, mean of both directions); ``history_`` tells each epoch.
-    A method with an epoch of its own brings its own :class:`Trainer`.
+    A method fills in ``_loss``. The best epoch by validation MAP, the mean of both directions, is
+    kept; ``history_`` tells each epoch. A method with an epoch of its own brings its own
+    :class:`Trainer`.
 
     Attributes
     ----------
@@ -82,6 +78,7 @@ class NetworkHasher(Hasher):
 
     image_features = None
     needs_alignment = False
+    learns_from_partners = True
     bounded: ClassVar[bool] = True
 
     networks: Networks
@@ -97,7 +94,7 @@ class NetworkHasher(Hasher):
         """The loss of a mini-batch, and numbers worth watching beside it."""
 
     def _within(self, pairs: PairedDataset) -> dict[str, Similarity]:
-        """Who is similar within the sides ``image`` and ``text``, if the loss compares those."""
+        """Who is similar within the sides ``image`` and ``text``, for a loss that asks of it."""
         return {}
 
     def _trainer(self, pairs: PairedDataset, validation: PairedDataset) -> Trainer:
@@ -107,7 +104,9 @@ class NetworkHasher(Hasher):
     def _fit(self, pairs: PairedDataset, validation: PairedDataset | None) -> None:
         if validation is None:
             pairs, validation = _hold_out(pairs, self.training.seed)
+        _check_alike(pairs, validation)
         self._build({"image": vector_length(pairs.images), "text": vector_length(pairs.texts)})
+        log.info("Image network: %s.", load_image_weights(self.image_network_, self.networks))
         self._trainer(pairs, validation).run()
 
     def _build(self, inputs: dict[str, int | None]) -> None:
@@ -135,15 +134,10 @@ class NetworkHasher(Hasher):
         device = as_device(self.training.device)
         network.eval().to(device)
         scores = np.empty((n, self.n_bits), dtype=np.float32)
-        batches = padded_batches(n, ENCODE_SIZE)
         done = 0
-        with torch.inference_mode():
-            for number, (rows, wanted) in enumerate(batches):
-                for coming, _ in batches[number + 1 : number + 3]:
-                    inputs.fetch(coming)
-                part = network(to_device(inputs.batch(rows), device))
-                scores[done : done + wanted] = part[:wanted].cpu().numpy()
-                done += wanted
+        for part in outputs(network, inputs, n, ENCODE_SIZE, device):
+            scores[done : done + len(part)] = part
+            done += len(part)
         return scores
 
     def _check_kind(self, values: Any, side: str) -> None:
@@ -244,9 +238,9 @@ class Trainer:
 
     def _epoch(self, epoch: int) -> dict[str, float]:
         """All passes over the pairs; the means of the loss and of what is watched."""
-        batches = epoch_batches(
-            self.pairs, self.relation, self.training.batch_size, self.training.seed, epoch
-        )
+        n = len(self.pairs) if self.pairs.aligned else self.relation.n_known
+        size = self.training.batch_size_for(n)
+        batches = epoch_batches(self.pairs, self.relation, size, self.training.seed, epoch)
         passes = self._passes()
         self.networks.train()
         sums: dict[str, float] = {}
@@ -290,7 +284,8 @@ class Trainer:
             self._scores("image", rows.images, epoch),
             self._scores("text", rows.texts, epoch),
             self._block(self.relation, rows.images, rows.texts),
-            self._blocks_within({"image": rows.images, "text": rows.texts}),
+            labelled=self.pairs.similarity is None,
+            within=self._blocks_within({"image": rows.images, "text": rows.texts}),
         )
         loss, watched = self.hasher._loss(batch)
         return self._descend(loss, watched)
@@ -328,22 +323,21 @@ class Trainer:
         return {"validation_map": mean, "distinct_codes": n_distinct}
 
     def _maps(self, images: Codes, texts: Codes) -> list[float]:
-        """MAP of both directions; validation items ask, training items answer.
+        """MAP of both directions: validation items ask for those they are known to resemble.
 
-        Judged pairs and partners tie validation items to one another alone.
+        Labels tie them to the training items. Judged pairs and partners tie them to one another
+        alone; of a single partner, average precision is the reciprocal rank.
         """
-        judged = self.validation.similarity
-        if judged is not None:
-            across = evaluate(images, texts, similarity=judged)
-            return [across.map, evaluate(texts, images, similarity=judged.T).map]
-        labels = self.validation.labels, self.pairs.labels
-        answers = (
-            self.hasher.encode_text(self.pairs.texts),
-            self.hasher.encode_image(self.pairs.images),
-        )
+        relation = self.validation.similarity
+        if relation is None:
+            relation = back = Similarity.from_labels(self.validation.labels, self.pairs.labels)
+            texts_that_answer = self.hasher.encode_text(self.pairs.texts)
+            images_that_answer = self.hasher.encode_image(self.pairs.images)
+        else:
+            back, texts_that_answer, images_that_answer = relation.T, texts, images
         return [
-            evaluate(queries, database, *labels).map
-            for queries, database in zip((images, texts), answers, strict=True)
+            evaluate(images, texts_that_answer, similarity=relation).map,
+            evaluate(texts, images_that_answer, similarity=back).map,
         ]
 
     def _fingerprint(self) -> str:
@@ -353,7 +347,14 @@ class Trainer:
         relation = self.relation.judged
         relation = self.relation.row_labels if relation is None else relation
         assert relation is not None
-        data = (self.pairs.row_keys(), relation.indptr.tobytes(), relation.indices.tobytes())
+        data: tuple[Any, ...] = (
+            self.pairs.row_keys(),
+            relation.indptr.tobytes(),
+            relation.indices.tobytes(),
+        )
+        if self.hasher.inputs_["image"] is not None:  # features of other layers can be as long
+            vectors = np.ascontiguousarray(self.pairs.images, dtype=np.float32)
+            data = (*data, hashlib.sha256(vectors.data).digest())
         return fingerprint(type(self.hasher).__name__, params, self.hasher.inputs_, data)
 
     def _checkpoint(self, epochs_done: int) -> None:
@@ -396,6 +397,20 @@ def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
 
 
+def _check_alike(pairs: PairedDataset, validation: PairedDataset) -> None:
+    """What validation asks for must be what training teaches."""
+    if (pairs.similarity is None) != (validation.similarity is None):
+        raise InputError(
+            "Of the training pairs and the validation pairs, one has a similarity and the other "
+            "has none. Give both one, or leave validation out: a tenth is held out then."
+        )
+    if pairs.similarity is None and validation.labels is None:
+        raise InputError(
+            "The training pairs have labels, and the validation pairs have none. Give them "
+            "labels, or leave validation out: a tenth is held out then."
+        )
+
+
 def _hold_out(pairs: PairedDataset, seed: int) -> tuple[PairedDataset, PairedDataset]:
     """A tenth for validation, chosen by hash: of the pairs, or of the judgements if not aligned."""
     if pairs.similarity is not None and not pairs.aligned:
@@ -407,13 +422,17 @@ def _hold_out(pairs: PairedDataset, seed: int) -> tuple[PairedDataset, PairedDat
 
 
 def _split_judgements(similarity: Similarity, seed: int) -> tuple[Similarity, Similarity]:
-    """A tenth of the judged pairs, and the rest."""
+    """A tenth of the similar and of the dissimilar judgements each, and the rest."""
     assert similarity.judged is not None
     known = similarity.judged.tocoo()
     triples = np.stack([known.row, known.col, known.data], axis=1)
-    order = hash_order([f"{i},{j}" for i, j, _ in triples], "held out", seed)
-    parts = np.split(triples[order], [max(1, len(order) // HELD_OUT)])
-    held, rest = (Similarity.from_pairs(part, similarity.shape) for part in parts)
+    triples = triples[hash_order([f"{i},{j}" for i, j, _ in triples], "held out", seed)]
+    kinds = [triples[triples[:, 2] == kind] for kind in (1, -1)]
+    parts = [np.split(of_kind, [-(-len(of_kind) // HELD_OUT)]) for of_kind in kinds]
+    held, rest = (
+        Similarity.from_pairs(np.concatenate(part), similarity.shape)
+        for part in zip(*parts, strict=True)
+    )
     return held, rest
 
 

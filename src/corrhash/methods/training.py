@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from corrhash.errors import InputError
+from corrhash.networks.device import check_device
 
 OPTIMIZERS = ("sgd", "adamw")
 SCHEDULES = ("cosine", "linear", "step", "constant")
@@ -22,7 +23,8 @@ class Training:
     Parameters
     ----------
     epochs : passes over the training pairs.
-    batch_size : images and texts a step; all pairs among them count.
+    batch_size : images and texts a step; all pairs among them count. None takes a sixteenth of the
+        training pairs, from 64 to 256: more pairs a step while an epoch keeps enough steps.
     learning_rate : at the start; the schedule lowers it.
     optimizer : ``sgd`` or ``adamw``.
     momentum : of ``sgd``; 0 is none.
@@ -39,9 +41,9 @@ class Training:
     checkpoint : folder from which an interrupted run goes on; None keeps none.
     """
 
-    epochs: int = 40
-    batch_size: int = 64
-    learning_rate: float = 5e-4
+    epochs: int = 60
+    batch_size: int | None = None
+    learning_rate: float = 1e-3
     optimizer: str = "adamw"
     momentum: float = 0.9
     weight_decay: float = 0.01
@@ -55,8 +57,9 @@ class Training:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "validate_every"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1. Got {getattr(self, name)}.")
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name} must be at least 1. Got {value}.")
         if not 0 <= self.warmup < 1:
             raise InputError(f"warmup is a share from 0 to below 1. Got {self.warmup}.")
         if not self.learning_rate > 0:
@@ -68,8 +71,11 @@ class Training:
                 raise InputError(
                     f"There is no {name} {getattr(self, name)!r}. Choose {' or '.join(choices)}."
                 )
-        if self.device.split(":")[0] not in ("cpu", "cuda", "mps"):
-            raise InputError(f"There is no device {self.device!r}. Choose cpu, cuda or mps.")
+        check_device(self.device)
+
+    def batch_size_for(self, n: int) -> int:
+        """How many of ``n`` training pairs a step sees."""
+        return self.batch_size or min(max(n // 16, 64), 256)
 
     def rate_at(self, step: int, n_steps: int) -> float:
         """The learning rate of one step of a whole training of ``n_steps``."""

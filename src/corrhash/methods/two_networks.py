@@ -10,10 +10,9 @@ from torch import Tensor, nn
 
 from corrhash.errors import InputError
 from corrhash.networks import BACKBONES
-from corrhash.networks.features_mlp import FeaturesMLP
 from corrhash.networks.hash_layer import HashLayer
+from corrhash.networks.mlp import MLP
 from corrhash.networks.standardise import Standardise
-from corrhash.networks.text import TagMLP
 from corrhash.networks.weights import load_weights
 
 HUB = "hf:"
@@ -29,16 +28,23 @@ class Networks:
         Ready feature vectors go through hidden layers of their own instead.
     image_weights : a file of weights, or a name in ``WEIGHTS``; None starts from scratch.
     image_frozen : train nothing of the image network but its hash layer.
+    image_size : side in pixels of what the image network sees, in training a random part of a
+        picture that is larger by the same ratio as usual; None is the network's own (224 of 256
+        for AlexNet). Not for ``hf:`` encoders, which bring theirs.
     text : ``tags`` for word occurrences, or ``hf:`` and a folder or hub id for sentences.
     text_frozen : train nothing of a sentence encoder but its hash layer.
+    noise : deviation of the noise on ready image features in training, where 1 is the deviation
+        of the features themselves.
     width, depth, dropout : the hidden layers for ready features and for word occurrences.
     """
 
     image: str = "small"
     image_weights: str | None = None
     image_frozen: bool = False
+    image_size: int | None = None
     text: str = "tags"
     text_frozen: bool = True
+    noise: float = 0.7
     width: int = 1024
     depth: int = 1
     dropout: float = 0.5
@@ -52,6 +58,7 @@ class Hashing(nn.Module):
         self.body = body
         self.hash = HashLayer(body.n_features, n_bits)  # type: ignore[arg-type]
         self.pretrained = pretrained
+        self.from_scratch: tuple[str, ...] = ()  # parameters of a pretrained body that are not
         self.frozen = frozen
         if frozen:
             body.requires_grad_(False)
@@ -69,43 +76,84 @@ class Hashing(nn.Module):
 
 
 class Vectors(nn.Module):
-    """Ready features: standardised, then through hidden layers."""
+    """Ready features: standardised, noisy in training, then through hidden layers."""
 
     def __init__(self, n_inputs: int, networks: Networks) -> None:
         super().__init__()
         self.standardise = Standardise(n_inputs)
-        self.layers = FeaturesMLP(n_inputs, networks.width, networks.depth, networks.dropout)
+        self.noise = networks.noise
+        self.layers = MLP(n_inputs, networks.width, networks.depth, networks.dropout)
         self.n_features = self.layers.n_features
 
     def forward(self, features: Tensor) -> Tensor:
-        return self.layers(self.standardise(features))
+        features = self.standardise(features)
+        if self.training and self.noise:
+            features = features + self.noise * torch.randn_like(features)
+        return self.layers(features)
 
 
 def make_image_network(networks: Networks, n_inputs: int | None, n_bits: int) -> Hashing:
     """The image network; ``n_inputs`` is the length of feature vectors, None for pictures."""
     if n_inputs is not None:
+        _check_no_pictures(networks)
         return Hashing(Vectors(n_inputs, networks), n_bits, pretrained=False, frozen=False)
     if networks.image.startswith(HUB):
         from corrhash.networks.transformers import HubImageEncoder
 
-        body: nn.Module = HubImageEncoder(networks.image, frozen=networks.image_frozen)
+        if networks.image_size is not None:
+            raise InputError(
+                f"{networks.image} brings the size of its pictures with it. Got "
+                f"image_size={networks.image_size}. Leave it out."
+            )
+        body: Any = HubImageEncoder(networks.image, frozen=networks.image_frozen)
         return Hashing(body, n_bits, pretrained=True, frozen=networks.image_frozen)
     body = BACKBONES[networks.image]()
+    if networks.image_size is not None:
+        body.preprocessing = body.preprocessing.at_size(networks.image_size)
     if networks.image_frozen and networks.image_weights is None:
         raise InputError(
             f"image_frozen keeps {networks.image} as it is, but it starts from scratch. "
-            "Give image_weights, or train it."
+            "Give image_weights (on a command line --weights), or train it."
         )
-    if networks.image_weights is not None:
-        load_weights(body, networks.image_weights)
     pretrained = networks.image_weights is not None
     return Hashing(body, n_bits, pretrained=pretrained, frozen=networks.image_frozen)
+
+
+def load_image_weights(network: Hashing, networks: Networks) -> str:
+    """Start from pretrained weights where there are some; says what was loaded and what is new."""
+    if isinstance(network.body, Vectors):
+        return "hidden layers on ready features, from scratch"
+    if networks.image.startswith(HUB):
+        return f"{networks.image} with its own weights; the hash layer is new"
+    if networks.image_weights is None:
+        return f"{networks.image}, from scratch"
+    loaded = load_weights(network.body, networks.image_weights)
+    if networks.image_frozen and loaded.from_scratch:
+        raise InputError(
+            f"image_frozen keeps {networks.image} as it is, but {loaded.source} lacks "
+            f"{loaded.from_scratch[0]!r}, which would stay random. Train the network, or use "
+            "features of the layers that are there: image_features='alexnet-pool5'."
+        )
+    network.from_scratch = loaded.from_scratch
+    return f"{networks.image}, {loaded}; the hash layer is new"
+
+
+def _check_no_pictures(networks: Networks) -> None:
+    """Settings that speak of pictures say nothing to feature vectors."""
+    plain = Networks()
+    for name in ("image", "image_weights", "image_frozen", "image_size"):
+        value = getattr(networks, name)
+        if value != getattr(plain, name):
+            raise InputError(
+                f"{name}={value!r} is for a network that reads pictures, and these images are "
+                "feature vectors already. Leave it out, or give pictures."
+            )
 
 
 def make_text_network(networks: Networks, n_inputs: int | None, n_bits: int) -> Hashing:
     """The text network; ``n_inputs`` is the number of words, None for sentences."""
     if n_inputs is not None:
-        body: nn.Module = TagMLP(n_inputs, networks.width, networks.depth, networks.dropout)
+        body: nn.Module = MLP(n_inputs, networks.width, networks.depth, networks.dropout)
         return Hashing(body, n_bits, pretrained=False, frozen=False)
     if not networks.text.startswith(HUB):
         raise InputError(
@@ -125,7 +173,8 @@ def parameters_by_origin(
     old: list[nn.Parameter] = []
     new: list[nn.Parameter] = []
     for module in modules:
-        of_body = {id(p) for p in module.body.parameters()} if module.pretrained else set()
+        named = module.body.named_parameters() if module.pretrained else ()
+        of_body = {id(p) for name, p in named if name not in module.from_scratch}
         for parameter in module.parameters():
             if parameter.requires_grad:
                 (old if id(parameter) in of_body else new).append(parameter)
@@ -135,12 +184,3 @@ def parameters_by_origin(
 def detached_state(module: nn.Module) -> dict[str, Tensor]:
     """A copy of all weights, which later steps do not change."""
     return {name: value.detach().clone().cpu() for name, value in module.state_dict().items()}
-
-
-def as_device(name: str) -> torch.device:
-    """The device, if this machine has it."""
-    kind = name.split(":")[0]
-    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not there.get(kind, True):
-        raise InputError(f"This machine has no device {name!r}. Use cpu.")
-    return torch.device(name)

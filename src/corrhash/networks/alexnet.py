@@ -33,6 +33,13 @@ class AlexNet(nn.Module):
     stages: ClassVar[dict[str, int]] = {"pool5": 256 * 6 * 6, "fc6": 4096, "fc7": 4096}
     """Where one can stop, and how many features there are at each place."""
 
+    layers_of_stage: ClassVar[dict[str, tuple[str, ...]]] = {
+        "pool5": ("features.",),
+        "fc6": ("features.", "classifier.1."),
+        "fc7": ("features.", "classifier.1.", "classifier.4."),
+    }
+    """Beginnings of the parameters that the features of each stage depend on."""
+
     trunk: ClassVar[tuple[str, ...]] = ("features.",)
     """Parameters that a file of weights must have; the others may start from scratch."""
 

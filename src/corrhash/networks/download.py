@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import http.client
-import os
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 from filelock import FileLock
 
+from corrhash.checksum import file_sha256
 from corrhash.errors import InputError
 from corrhash.progress import report
 
 PIECE = 1 << 20  # bytes between two reports
 PATIENCE = 30.0  # seconds without a byte until the host counts as unreachable
-
-
-def cache_folder() -> Path:
-    """Where downloads are kept: ``$CORRHASH_CACHE``, or ``~/.cache/corrhash``."""
-    chosen = os.environ.get("CORRHASH_CACHE")
-    return Path(chosen) if chosen else Path.home() / ".cache" / "corrhash"
 
 
 def download(url: str, sha256: str, folder: Path) -> Path:
@@ -38,7 +31,7 @@ def download(url: str, sha256: str, folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(target.with_name(f".{target.name}.lock")):  # one process fetches, others wait
-            if not (target.exists() and _sha256(target).startswith(sha256)):
+            if not (target.exists() and file_sha256(target).startswith(sha256)):
                 _fetch(url, part)
                 _check(url, part, sha256)
                 part.replace(target)
@@ -77,7 +70,7 @@ def _fetch(url: str, part: Path) -> None:
 
 def _check(url: str, part: Path, sha256: str) -> None:
     """Remove a file with another checksum and say so."""
-    found = _sha256(part)
+    found = file_sha256(part)
     if not found.startswith(sha256):
         part.unlink()
         raise InputError(
@@ -85,11 +78,6 @@ def _check(url: str, part: Path, sha256: str) -> None:
             f"{found[: max(8, len(sha256))]}, not with {sha256}. It was removed. Try again, or "
             "fetch the file by other means and give its path."
         )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _report_megabytes(url: str, have: int, total: int) -> None:

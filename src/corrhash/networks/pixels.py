@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,10 @@ class Preprocessing:
                 f"A crop of {self.crop} pixels must fit into pictures of {self.resize}. "
                 "Choose crop <= resize."
             )
+
+    def at_size(self, crop: int) -> Preprocessing:
+        """The same for another size of what the network sees."""
+        return replace(self, crop=crop, resize=round(crop * self.resize / self.crop))
 
     def read(self, images: Any) -> Tensor:
         """(n, 3, resize, resize) uint8 of pictures: ImageFiles, a list of them, or an array."""

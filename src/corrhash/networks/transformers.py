@@ -5,6 +5,7 @@ Needs the package ``transformers``: ``pip install 'corrhash[transformers]'``.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -15,6 +16,7 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
+from corrhash.checksum import file_sha256
 from corrhash.errors import InputError
 from corrhash.networks.pixels import Preprocessing
 
@@ -26,6 +28,8 @@ _TOWERS: dict[str, tuple[str, ...]] = {
     "image": ("vision_model", "visual_projection"),
     "text": ("text_model", "text_projection"),
 }
+_CONFIGURATIONS = ("config.json", "preprocessor_config.json", "processor_config.json")
+_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _CONVNEXT_SQUARE = 384  # from this side on, ConvNeXt squeezes pictures instead of cutting them
 
 
@@ -70,8 +74,7 @@ class HubImageEncoder(HubEncoder):
 
     def __init__(self, source: str | Path, *, frozen: bool = True) -> None:
         super().__init__(source, frozen=frozen)
-        processor = _load(_library().AutoImageProcessor, self.source)
-        self.preprocessing = as_preprocessing(processor)
+        self.preprocessing = hub_preprocessing(self.source)
         picture = torch.zeros(1, 3, self.preprocessing.crop, self.preprocessing.crop)
         self.n_features = _width(self, picture)
 
@@ -110,6 +113,21 @@ class HubTextEncoder(HubEncoder):
     def forward(self, tokens: Mapping[str, Tensor]) -> Tensor:
         """Features of tokenised texts."""
         return self._encode(tokens)
+
+
+def hub_preprocessing(source: str) -> Preprocessing:
+    """How an image encoder wants its pictures."""
+    return as_preprocessing(_load(_library().AutoImageProcessor, source))
+
+
+def hub_sha256(source: str) -> str:
+    """One checksum over the files that decide on the features of an image encoder."""
+    digest = hashlib.sha256()
+    for name in [*_CONFIGURATIONS, *_weight_files(source)]:
+        path = _hub_file(source, name)
+        if path is not None:
+            digest.update(f"{name} {file_sha256(path)}\n".encode())
+    return digest.hexdigest()
 
 
 def as_preprocessing(processor: Any) -> Preprocessing:
@@ -165,16 +183,21 @@ def _load(kind: Any, source: str, **options: Any) -> Any:
     try:
         return kind.from_pretrained(source, trust_remote_code=False, **options)
     except Exception as error:  # the library raises errors of many kinds
-        reason = str(error).strip().splitlines() or [type(error).__name__]
-        raise InputError(
-            f"Cannot load {source!r} with {kind.__name__}: {reason[0]} Give a folder that "
-            "save_pretrained wrote, or the name of a model on the hub that can be reached."
-        ) from error
+        raise _cannot_load(f"{source!r} with {kind.__name__}", error) from error
+
+
+def _cannot_load(what: str, error: Exception) -> InputError:
+    reason = str(error).strip().splitlines() or [type(error).__name__]
+    return InputError(
+        f"Cannot load {what}: {reason[0]} Give a folder that save_pretrained wrote, or the name of "
+        "a model on the hub that can be reached."
+    )
 
 
 def _load_model(source: str, side: Side) -> tuple[Any, str]:
     """The model without the tower of the other side, and how its output is pooled."""
-    model, report = _load(_library().AutoModel, source, output_loading_info=True)
+    options = {"dtype": torch.float32, "output_loading_info": True}  # files may hold half of it
+    model, report = _load(_library().AutoModel, source, **options)
     other = _TOWERS["text" if side == "image" else "image"]
     for name in other:
         if hasattr(model, f"get_{side}_features") and hasattr(model, name):
@@ -187,20 +210,43 @@ def _load_model(source: str, side: Side) -> tuple[Any, str]:
     return model, "mean" if missing else _declared_pooling(source)
 
 
+def _hub_file(source: str, name: str) -> Path | None:
+    """A file of a model, fetched if need be; None if the model has no such file."""
+    try:
+        path = _library().utils.cached_file(
+            source,
+            name,
+            _raise_exceptions_for_missing_entries=False,
+            _raise_exceptions_for_connection_errors=False,
+        )
+    except Exception as error:  # the library raises errors of many kinds
+        raise _cannot_load(repr(source), error) from error
+    return None if path is None else Path(path)
+
+
+def _weight_files(source: str) -> list[str]:
+    """The files of a model's weights: of several kinds, the one that the library prefers."""
+    for name in _WEIGHTS:
+        if _hub_file(source, name) is not None:
+            return [name]
+        index = _hub_file(source, f"{name}.index.json")
+        if index is not None:
+            return sorted(set(json.loads(index.read_bytes())["weight_map"].values()))
+    raise InputError(
+        f"{source!r} holds no weights ({' or '.join(_WEIGHTS)}). Give a folder that "
+        "save_pretrained wrote, or the name of a model on the hub that can be reached."
+    )
+
+
 def _declared_pooling(source: str) -> str:
     """How a sentence encoder says that it is pooled: "mean", "first", or "pooler" if it does not.
 
     The file is the one that sentence-transformers writes beside the model.
     """
-    path = _library().utils.cached_file(
-        source,
-        "1_Pooling/config.json",
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_connection_errors=False,
-    )
+    path = _hub_file(source, "1_Pooling/config.json")
     if path is None:
         return "pooler"
-    declared = json.loads(Path(path).read_bytes())
+    declared = json.loads(path.read_bytes())
     mode = declared.get("pooling_mode")
     if declared.get("pooling_mode_cls_token") or mode == "cls":
         return "first"

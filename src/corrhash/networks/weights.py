@@ -12,8 +12,9 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from corrhash.cache_folder import cache_folder
 from corrhash.errors import InputError
-from corrhash.networks.download import cache_folder, download
+from corrhash.networks.download import download
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,9 @@ def load_weights(network: nn.Module, source: str | Path) -> LoadedWeights:
     ----------
     network : what to load into; it stays as it is if an error is raised.
     source : a ``.pth``, ``.pt`` or ``.safetensors`` file, or a name in ``WEIGHTS``, which is
-        downloaded into ``$CORRHASH_CACHE`` or ``~/.cache/corrhash`` once.
+        downloaded once into the cache folder.
     """
-    path = _find(source)
+    path = find_weights(source)
     found = _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
     wanted = network.state_dict()
     left_out = getattr(network, "left_out", ())
@@ -69,8 +70,8 @@ def load_weights(network: nn.Module, source: str | Path) -> LoadedWeights:
     return LoadedWeights(str(source), tuple(name for name in wanted if name in found), scratch)
 
 
-def _find(source: str | Path) -> Path:
-    """The local file, after a download if ``source`` is a name."""
+def find_weights(source: str | Path) -> Path:
+    """The local file of weights, after a download if ``source`` is a name in ``WEIGHTS``."""
     if str(source) in WEIGHTS:
         published = WEIGHTS[str(source)]
         return download(published.url, published.sha256, cache_folder())

@@ -116,23 +116,3 @@ def text_inputs(texts: Any, body: Any) -> Inputs:
     if vector_length(texts) is not None:
         return VectorInputs(texts)
     return SentenceInputs(texts, body.tokenise)
-
-
-def padded_batches(n: int, size: int) -> list[tuple[np.ndarray, int]]:
-    """Rows 0..n in batches of one size, the last filled up with its own last row.
-
-    An item is then computed in the same way alone and among others. With each batch comes how
-    many of its rows are wanted.
-    """
-    batches = []
-    for start in range(0, n, size):
-        rows = np.arange(start, start + size)
-        batches.append((np.minimum(rows, n - 1), min(size, n - start)))
-    return batches
-
-
-def to_device(inputs: Any, device: torch.device) -> Any:
-    """A tensor, or a table of tensors, on another device."""
-    if isinstance(inputs, dict):
-        return {name: value.to(device) for name, value in inputs.items()}
-    return inputs.to(device)
