@@ -1,4 +1,4 @@
-"""HashLayer: scores between -1 and 1 or without bounds, a start that keeps the scale of features."""
+"""HashLayer: scores in [-1, 1] or without bounds, and a start that keeps the scale of features."""
 
 import pytest
 import torch
