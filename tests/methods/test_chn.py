@@ -86,6 +86,16 @@ def test_judged_pairs_say_nothing_of_pairs_within_a_side():
     assert losses[0] == losses[1]
 
 
+def test_words_that_act_as_labels_say_nothing_of_pairs_within_a_side(pairs):
+    read_off = replace(pairs, labels_are_words=True)
+    codes = [
+        CHN(8, within=within, **QUICK).fit(data).encode_text(pairs.texts).packed
+        for within, data in ((0.0, pairs), (0.5, read_off), (0.5, pairs))
+    ]
+    np.testing.assert_array_equal(codes[0], codes[1])
+    assert (codes[0] != codes[2]).any()
+
+
 def test_the_literal_mode_has_the_published_settings():
     hasher = CHN.literal(16, delta=0.7, lambda_=0.2, epochs=5)
     assert hasher.delta_cosine == hasher.delta_quantization == 0.7

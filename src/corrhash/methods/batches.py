@@ -26,7 +26,8 @@ class Batch:
     """What a loss sees of one mini-batch.
 
     ``similarity`` is (n_images, n_texts) of +1, -1, and 0 where nobody has judged. Where it
-    comes from labels of items (``labelled``), it holds within images and within texts as well.
+    comes from labels of items (``labelled``), and these from elsewhere than the texts, it holds
+    within images and within texts as well.
     """
 
     image_scores: Tensor

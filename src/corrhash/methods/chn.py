@@ -42,8 +42,9 @@ class CHN(NetworkHasher):
         0.85, 0.9, 0.95.
     lambda_ : weight of the quantization loss. Grid: 0.03, 0.1, 0.3.
     within : weight of the cosine loss among images and among texts, beside that between images
-        and texts; the paper has none. Only labels tell who is similar there: judged pairs and
-        the pairing alone do not, and with them it plays no part. Grid: 0, 0.5, 1.
+        and texts; the paper has none. Only labels tell who is similar there: judged pairs,
+        the pairing alone and words that act as labels do not, and with them it plays no part.
+        Grid: 0, 0.5, 1.
     pair_weights : give similar and dissimilar pairs half of the say each; without them codes
         collapse where similar pairs are rare.
     networks : which networks to train.

@@ -252,7 +252,7 @@ class _Trainer:
             self.networks["image"](images),
             self.networks["text"](texts),
             similarity.to(self.device),
-            labelled=self.pairs.similarity is None,
+            labelled=self.pairs.similarity is None and not self.pairs.labels_are_words,
         )
         loss, watched = self.hasher._loss(batch)
         self.optimizer.zero_grad(set_to_none=True)
