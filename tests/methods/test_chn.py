@@ -141,6 +141,16 @@ def test_judged_pairs_of_unaligned_images_and_texts_are_learned(pairs):
     assert scores.map > chance + 0.05
 
 
+def test_encoding_does_not_copy_the_weights(pairs, monkeypatch):
+    hasher = CHN(16, **QUICK).fit(pairs)
+
+    def copied(self):
+        raise AssertionError
+
+    monkeypatch.setattr(CHN, "learned", copied)
+    assert len(hasher.encode_image(pairs.images[:1])) == 1
+
+
 def test_pictures_are_learned_from_their_pixels():
     """Red and blue pictures, tagged accordingly."""
     rng = np.random.default_rng(0)
