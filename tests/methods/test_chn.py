@@ -256,6 +256,16 @@ def test_a_picture_that_cannot_be_read_ends_training_with_a_sentence(picture_pai
         hasher.encode_image(picture_pairs.images)
 
 
+def test_encoding_does_not_copy_the_weights(pairs, monkeypatch):
+    hasher = CHN(16, **QUICK).fit(pairs)
+
+    def copied(self):
+        raise AssertionError
+
+    monkeypatch.setattr(CHN, "learned", copied)
+    assert len(hasher.encode_image(pairs.images[:1])) == 1
+
+
 def test_pictures_are_learned_from_their_pixels():
     """Red and blue pictures, tagged accordingly."""
     rng = np.random.default_rng(0)

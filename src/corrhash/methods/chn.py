@@ -115,7 +115,7 @@ class CHN(NetworkHasher):
             training=replace(published, **training),
         )
 
-    def _loss(self, batch: Batch) -> tuple[Tensor, dict[str, float]]:
+    def _loss(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         u, v = batch.image_scores, batch.text_scores  # (n_images, b), (n_texts, b)
         _, delta = self._margins()
         quantization = quantization_margin_loss(u, delta) + quantization_margin_loss(v, delta)  # Q

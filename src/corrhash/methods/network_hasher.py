@@ -79,8 +79,11 @@ class NetworkHasher(Hasher):
     history_: list[dict[str, Any]]
 
     @abstractmethod
-    def _loss(self, batch: Batch) -> tuple[Tensor, dict[str, float]]:
-        """The loss of a mini-batch, and numbers worth watching beside it."""
+    def _loss(self, batch: Batch) -> tuple[Tensor, dict[str, Any]]:
+        """The loss of a mini-batch, and numbers worth watching beside it.
+
+        Numbers may be tensors, which are read after the epoch, so that no step waits for a GPU.
+        """
 
     def _fit(self, pairs: PairedDataset, validation: PairedDataset | None) -> None:
         if validation is None:
@@ -112,12 +115,7 @@ class NetworkHasher(Hasher):
         """(n, n_bits) scores, computed in batches of one size."""
         device = as_device(self.training.device)
         network.eval().to(device)
-        scores = np.empty((n, self.n_bits), dtype=np.float32)
-        done = 0
-        for part in outputs(network, inputs, n, ENCODE_SIZE, device):
-            scores[done : done + len(part)] = part
-            done += len(part)
-        return scores
+        return outputs(network, inputs, n, self.n_bits, size=ENCODE_SIZE, device=device)
 
     def _check_kind(self, values: Any, side: str) -> None:
         """What is encoded must be of the kind that was trained on."""
@@ -133,8 +131,11 @@ class NetworkHasher(Hasher):
         kinds = [raw if length is None else "feature vectors" for length in (trained, given)]
         raise InputError(f"The model was trained on {kinds[0]} as {side}s. Got {kinds[1]}.")
 
+    def _is_fitted(self) -> bool:
+        return hasattr(self, "image_network_")  # learned() copies all weights
+
     def learned(self) -> dict[str, np.ndarray]:
-        if not hasattr(self, "image_network_"):
+        if not self._is_fitted():
             return {}
         return {
             f"{side}.{name}": value.numpy()
@@ -215,7 +216,7 @@ class _Trainer:
         size = self.training.batch_size_for(n)
         batches = epoch_batches(self.pairs, self.relation, size, self.training.seed, epoch)
         self.networks.train()
-        sums: dict[str, float] = {}
+        watched: dict[str, list[Any]] = {}
         with torch.random.fork_rng():  # dropout depends on seed and epoch alone
             torch.manual_seed(self.training.seed * 1_000_003 + epoch)
             for number, rows in enumerate(batches):
@@ -224,9 +225,10 @@ class _Trainer:
                 n_steps = self.training.epochs * len(batches)
                 self._set_rate(epoch * len(batches) + number, n_steps)
                 for name, value in self._step(rows, epoch).items():
-                    sums[name] = sums.get(name, 0.0) + value
-        self._check_finite(sums["loss"], epoch)
-        return {name: value / len(batches) for name, value in sums.items()}
+                    watched.setdefault(name, []).append(value)
+        means = {name: sum(map(float, values)) / len(batches) for name, values in watched.items()}
+        self._check_finite(means["loss"], epoch)
+        return means
 
     def _check_finite(self, loss: float, epoch: int) -> None:
         """A training that diverges ends here, not in scores that are no numbers."""
@@ -243,7 +245,7 @@ class _Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["times"]
 
-    def _step(self, rows: Rows, epoch: int) -> dict[str, float]:
+    def _step(self, rows: Rows, epoch: int) -> dict[str, Any]:
         keyed = {"seed": self.training.seed, "epoch": epoch}
         images = to_device(self.images.training_batch(rows.images, **keyed), self.device)
         texts = to_device(self.texts.training_batch(rows.texts, **keyed), self.device)
@@ -258,7 +260,7 @@ class _Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()
-        return {"loss": float(loss.detach()), **watched}
+        return {"loss": loss.detach(), **watched}
 
     def _validate(self) -> dict[str, Any]:
         """Validation MAP of both directions, and how many codes are left apart."""
@@ -296,14 +298,11 @@ class _Trainer:
         relation = self.relation.judged
         relation = self.relation.row_labels if relation is None else relation
         assert relation is not None
-        data: tuple[Any, ...] = (
-            self.pairs.row_keys(),
-            relation.indptr.tobytes(),
-            relation.indices.tobytes(),
-        )
+        data: list[Any] = [self.pairs.row_keys()]
+        data += [relation.indptr.tobytes(), relation.indices.tobytes()]
         if self.hasher.inputs_["image"] is not None:  # features of other layers can be as long
             vectors = np.ascontiguousarray(self.pairs.images, dtype=np.float32)
-            data = (*data, hashlib.sha256(vectors.data).digest())
+            data.append(hashlib.sha256(vectors.data).digest())
         return fingerprint(type(self.hasher).__name__, params, self.hasher.inputs_, data)
 
     def _checkpoint(self, epochs_done: int) -> None:
