@@ -21,15 +21,15 @@ from torch import Tensor
 
 from benchmarks.measure import Row, best_times
 from corrhash.datasets import PairedDataset, load_dataset
-from corrhash.losses import cosine_margin_loss, quantization_margin_loss
-from corrhash.methods.batches import Rows, epoch_batches
+from corrhash.losses import quantization_margin_loss
+from corrhash.methods.batches import Batch, Rows, epoch_batches
 from corrhash.methods.chn import CHN
 from corrhash.methods.network_hasher import ENCODE_SIZE, _Trainer
 from corrhash.methods.training import Training
 from corrhash.methods.two_networks import Networks
 from corrhash.networks.inputs import Inputs, image_inputs, text_inputs, vector_length
 
-N_BITS = 64
+N_BITS, BATCH = 64, 64
 N_PAIRS, N_FEATURES, N_WORDS, N_LABELS = 4000, 1280, 1000, 24
 N_SCENES = 1536
 ROUNDS = 9
@@ -57,7 +57,8 @@ class Task:
     pairs: PairedDataset
 
     def trainer(self) -> _Trainer:
-        hasher = CHN(N_BITS, networks=Networks(width=1024), training=Training(epochs=100))
+        training = Training(epochs=100, batch_size=BATCH)
+        hasher = CHN(N_BITS, networks=Networks(width=1024), training=training)
         inputs = {
             side: vector_length(getattr(self.pairs, f"{side}s")) for side in ("image", "text")
         }
@@ -67,7 +68,7 @@ class Task:
     def training(self) -> Row:
         """An epoch of our loop against its bare steps."""
         loop, bare = self.trainer(), self.trainer()
-        batches = epoch_batches(self.pairs, bare.relation, bare.training.batch_size, 0, 1)
+        batches = epoch_batches(self.pairs, bare.relation, BATCH, 0, 1)
         steps = [prepared_step(bare, rows) for rows in batches]
         check_same_step(loop, bare, batches[0], steps[0])
         contenders = {"loop": lambda: loop._epoch(1), "bare": lambda: bare_epoch(bare, steps)}
@@ -103,7 +104,7 @@ def bare_epoch(trainer: _Trainer, steps: list[Step]) -> list[Tensor]:
     trainer.networks.train()
     for images, texts, similarity in steps:
         u, v = trainer.networks["image"](images), trainer.networks["text"](texts)
-        loss = cosine_margin_loss(u, v, similarity, hasher.delta_cosine, balanced=True)
+        loss = hasher._similarity_loss(Batch(u, v, similarity, labelled=True))
         delta = hasher.delta_quantization
         quantization = quantization_margin_loss(u, delta) + quantization_margin_loss(v, delta)
         loss = loss + hasher.lambda_ * quantization

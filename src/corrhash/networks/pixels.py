@@ -86,10 +86,10 @@ class Preprocessing:
         side = self.crop
         crops = draw_crops(items, self.resize - side, seed=seed, epoch=epoch)
         parts = np.empty((len(pictures), 3, side, side), dtype=np.uint8)
-        places = zip(crops.top.tolist(), crops.left.tolist(), strict=True)
-        for number, (top, left) in enumerate(places):
-            parts[number] = pictures[number, :, top : top + side, left : left + side]
-        parts[crops.mirrored] = parts[crops.mirrored, :, :, ::-1]
+        places = zip(crops.top.tolist(), crops.left.tolist(), crops.mirrored.tolist(), strict=True)
+        for number, (top, left, mirrored) in enumerate(places):
+            part = pictures[number, :, top : top + side, left : left + side]
+            parts[number] = part[:, :, ::-1] if mirrored else part
         return self._normalise(torch.from_numpy(parts))
 
     def _read_one(self, image: Any) -> np.ndarray:
