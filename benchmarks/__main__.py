@@ -2,7 +2,7 @@
 
 import argparse
 
-from benchmarks import bench_evaluate, bench_scan
+from benchmarks import bench_evaluate, bench_scan, bench_training
 from benchmarks.measure import cpu_features, print_rows
 
 
@@ -13,6 +13,7 @@ def main() -> None:
     print("CPU:", ", ".join(f"{n} {'yes' if has else 'no'}" for n, has in cpu_features().items()))
     print_rows("Exact k nearest codes", bench_scan.rows(quick))
     print_rows("Evaluation", bench_evaluate.rows(quick))
+    print_rows("Training and encoding", bench_training.rows(quick))
 
 
 if __name__ == "__main__":

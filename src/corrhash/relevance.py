@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -20,6 +21,9 @@ ROWS_AT_ONCE = 1 << 14
 
 SETS_AT_ONCE = 1 << 10
 """Label sets that are compared with all others at a time: words make nearly as many as items."""
+
+DENSE_LABELS = 1 << 26
+"""Up to so many bytes, labels are held as a dense table, of which mini-batches are made faster."""
 
 
 def as_labels(labels: Labels, name: str = "labels") -> sp.csr_array:
@@ -163,6 +167,12 @@ class Similarity:
         assert self.column_labels is not None
         return self.row_labels, self.column_labels
 
+    @cached_property
+    def _dense_labels(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        rows, columns = self._labels
+        dense = rows.toarray()
+        return dense, dense if columns is rows else columns.toarray()
+
     @property
     def T(self) -> Similarity:
         """The same relation seen from the columns."""
@@ -184,10 +194,13 @@ class Similarity:
 
     def block(self, rows: Any = slice(None), columns: Any = slice(None)) -> NDArray[np.int8]:
         """(rows, columns) of +1, -1 and 0 for unknown: what a mini-batch asks for."""
-        part = self.take(rows, columns)
-        if part.judged is not None:
-            return np.asarray(part.judged.toarray())
-        shared = part.gains().toarray()
+        if self.judged is not None:
+            return np.asarray(self.judged[rows][:, columns].toarray())
+        if max(labels.shape[0] * labels.shape[1] for labels in self._labels) <= DENSE_LABELS:
+            row_labels, column_labels = self._dense_labels
+            shared = row_labels[rows].astype(np.float32) @ column_labels[columns].T
+        else:
+            shared = self.take(rows, columns).gains().toarray()
         return np.where(shared > 0, np.int8(1), np.int8(-1))
 
     def gains(self) -> sp.csr_array:

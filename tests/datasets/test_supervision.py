@@ -47,6 +47,7 @@ def test_items_without_a_label_are_left_out_and_counted(split):
 def test_words_act_as_labels_in_training_and_validation_alone(split):
     taught = supervise(split, "words")
     names = list(taught.train.label_names)
+    assert taught.train.labels_are_words
     columns = [int(name.removeprefix("column ")) for name in names]
     for part, whole in ((taught.train, split.train), (taught.validation, split.validation)):
         carried = whole.texts[:, columns].toarray() > 0

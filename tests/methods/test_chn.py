@@ -39,7 +39,8 @@ def random_batch(n_images=5, n_texts=4):
     generator = torch.Generator().manual_seed(0)
     u, v = (torch.rand((n, 8), generator=generator) * 2 - 1 for n in (n_images, n_texts))
     similarity = torch.randint(0, 2, (n_images, n_texts), generator=generator) * 2 - 1
-    return Batch(u, v, similarity, labelled=n_images == n_texts)
+    same = n_images == n_texts
+    return Batch(u, v, similarity, within={"image": similarity, "text": similarity} if same else {})
 
 
 def by_hand(batch, delta_cosine, delta_quantization, lambda_, *, balanced):
@@ -84,6 +85,16 @@ def test_judged_pairs_say_nothing_of_pairs_within_a_side():
     batch = random_batch()
     losses = [float(CHN(8, within=within)._loss(batch)[0]) for within in (0, 1)]
     assert losses[0] == losses[1]
+
+
+def test_words_that_act_as_labels_say_nothing_of_pairs_within_a_side(pairs):
+    read_off = replace(pairs, labels_are_words=True)
+    codes = [
+        CHN(8, within=within, **QUICK).fit(data).encode_text(pairs.texts).packed
+        for within, data in ((0.0, pairs), (0.5, read_off), (0.5, pairs))
+    ]
+    np.testing.assert_array_equal(codes[0], codes[1])
+    assert (codes[0] != codes[2]).any()
 
 
 def test_the_literal_mode_has_the_published_settings():
@@ -244,6 +255,16 @@ def test_a_picture_that_cannot_be_read_ends_training_with_a_sentence(picture_pai
     hasher = CHN(8, networks=networks, training=training).fit(whole_rows)
     with pytest.raises(InputError, match=sentence):
         hasher.encode_image(picture_pairs.images)
+
+
+def test_encoding_does_not_copy_the_weights(pairs, monkeypatch):
+    hasher = CHN(16, **QUICK).fit(pairs)
+
+    def copied(self):
+        raise AssertionError
+
+    monkeypatch.setattr(CHN, "learned", copied)
+    assert len(hasher.encode_image(pairs.images[:1])) == 1
 
 
 def test_pictures_are_learned_from_their_pixels():

@@ -14,6 +14,7 @@ from corrhash.methods.mmnn import MMNN, MMNNPairs, neighbours
 from corrhash.methods.training import Training
 from corrhash.methods.two_networks import Networks
 from corrhash.metrics import evaluate
+from corrhash.relevance import Similarity
 
 QUICK = {
     "networks": Networks(width=64),
@@ -30,7 +31,7 @@ def random_batch(seed=0):
     rng = np.random.default_rng(seed)
     f, g = (torch.from_numpy(rng.uniform(-1, 1, (6, 8))) for _ in range(2))
     across, images, texts = (torch.from_numpy(rng.choice([-1, 1], (6, 6))) for _ in range(3))
-    return Batch(f, g, across, labelled=True, within={"image": images, "text": texts})
+    return Batch(f, g, across, within={"image": images, "text": texts})
 
 
 def by_hand(first, second, similarity, margin, *, same):
@@ -49,22 +50,25 @@ def by_hand(first, second, similarity, margin, *, same):
 
 
 @pytest.mark.parametrize("within", [0.0, 0.3])
-@pytest.mark.parametrize("method", [MMNN, MMNNPairs])
-def test_the_loss_is_the_sum_of_the_paper(method, within):
-    """With labels the same items are similar across and within, without them neighbours are."""
+def test_the_loss_is_the_sum_of_the_paper(within):
     batch = random_batch()
-    loss, _ = method(8, margin=0.5, within=within)._loss(batch)
+    loss, _ = MMNN(8, margin=0.5, within=within)._loss(batch)
     m = np.sqrt(2 * 8)  # half of the bits
     f, g = batch.image_scores, batch.text_scores
-    similar = batch.within if method is MMNNPairs else dict.fromkeys(batch.within, batch.similarity)
     across = by_hand(f, g, batch.similarity, m, same=False)
-    images = by_hand(f, f, similar["image"], m, same=True)
-    texts = by_hand(g, g, similar["text"], m, same=True)
+    images = by_hand(f, f, batch.within["image"], m, same=True)
+    texts = by_hand(g, g, batch.within["text"], m, same=True)
     assert float(loss) == pytest.approx((across + within * (images + texts)) / 8, rel=1e-6)
 
 
-def test_the_pairing_alone_says_nothing_of_pairs_within_a_side():
-    batch = replace(random_batch(), labelled=False)
+def test_labels_say_who_is_similar_within_a_side_and_the_pairing_does_not(pairs):
+    labels, partners = Similarity.from_labels(pairs.labels), Similarity.partners(len(pairs))
+    assert MMNN(8)._within(pairs, labels) == {"image": labels, "text": labels}
+    assert MMNN(8)._within(replace(pairs, similarity=partners), partners) == {}
+
+
+def test_without_similarities_within_the_sides_the_loss_is_the_one_across():
+    batch = replace(random_batch(), within={})
     loss, _ = MMNN(8)._loss(batch)
     across = by_hand(batch.image_scores, batch.text_scores, batch.similarity, 4, same=False)
     assert float(loss) == pytest.approx(across / 8, rel=1e-6)
@@ -138,7 +142,8 @@ def test_sentences_are_neighbours_by_their_words():
     sentences = ["a red boat", "the red boat", "two green trees", "green trees"]
     pairs = PairedDataset(np.eye(4), sentences)
     expected = [[-1, 1, -1, -1], [1, -1, -1, -1], [-1, -1, -1, 1], [-1, -1, 1, -1]]
-    assert MMNNPairs(8, n_neighbours=1)._within(pairs)["text"].block().tolist() == expected
+    within = MMNNPairs(8, n_neighbours=1)._within(pairs, Similarity.partners(4))
+    assert within["text"].block().tolist() == expected
 
 
 def test_a_margin_of_more_than_all_bits_is_refused(pairs):

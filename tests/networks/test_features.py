@@ -1,4 +1,4 @@
-"""Features of networks: what a network gives, of each picture alone, under a name of their own."""
+"""Features of networks: what the network gives, of each picture alone, under names that tell."""
 
 import hashlib
 import json

@@ -19,14 +19,17 @@ def test_every_row_comes_out_once_from_batches_of_one_size(n):
         return 2 * batch
 
     values = np.arange(3 * n, dtype=np.float32).reshape(n, 3)
-    parts = list(outputs(double, VectorInputs(values), n, 4, CPU))
-    np.testing.assert_array_equal(np.concatenate([values[:0], *parts]), 2 * values)
+    found = outputs(double, VectorInputs(values), n, 3, size=4, device=CPU)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, 2 * values)
     assert sizes == [4] * -(-n // 4)
 
 
-def test_the_caller_stays_outside_of_inference_mode():
-    for _ in outputs(lambda batch: batch, VectorInputs(np.ones((3, 1))), 3, 2, CPU):
-        assert not torch.is_inference_mode_enabled()
+def test_progress_is_told_after_each_batch():
+    told = []
+    inputs = VectorInputs(np.ones((5, 1)))
+    outputs(lambda batch: batch, inputs, 5, 1, size=2, device=CPU, progress=told.append)
+    assert told == [2, 4, 5]
 
 
 def test_coming_rows_are_fetched_before_they_are_asked_for():
@@ -40,6 +43,6 @@ def test_coming_rows_are_fetched_before_they_are_asked_for():
             asked.append(("batch", rows[0]))
             return super().batch(rows)
 
-    list(outputs(lambda batch: batch, Watched(np.ones((8, 1))), 8, 2, CPU))
+    outputs(lambda batch: batch, Watched(np.ones((8, 1))), 8, 1, size=2, device=CPU)
     for start in (2, 4, 6):
         assert asked.index(("fetch", start)) < asked.index(("batch", start))

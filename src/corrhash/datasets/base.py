@@ -34,6 +34,8 @@ class PairedDataset:
     keys : a name for each image row; row numbers if not given.
     items : what to show of each row (its caption, its path), for people only.
     label_names : names of the label columns, for people only.
+    labels_are_words : whether the labels were read off the texts. They then say nothing new of
+        two texts, and of two images only what their texts happen to mention.
 
     Examples
     --------
@@ -51,6 +53,7 @@ class PairedDataset:
     keys: Sequence[str] | None = None
     items: Sequence[dict[str, Any]] | None = None
     label_names: Sequence[str] = ()
+    labels_are_words: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "images", _check_images(self.images))

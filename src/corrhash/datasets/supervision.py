@@ -149,7 +149,9 @@ def _by_words(
             "Choose words yourself (--words FILE), or learn from the pairs (--supervision pairs)."
         )
     train, validation = (
-        _labelled(replace(part, labels=words.labels[rows], label_names=words.names))
+        _labelled(
+            replace(part, labels=words.labels[rows], label_names=words.names, labels_are_words=True)
+        )
         for part, rows in (
             (split.train, split.train_rows),
             (split.validation, split.validation_rows),

@@ -30,6 +30,6 @@ def quantization_margin_loss(u: Tensor, margin: float) -> Tensor:
     return shortfall(margin, corner_cosines(u)).mean()
 
 
-def active_share(u: Tensor, margin: float) -> float:
+def active_share(u: Tensor, margin: float) -> Tensor:
     """The share of scores that the loss pulls at; 0 says that the margin asks for nothing."""
-    return float((shortfall(margin, corner_cosines(u.detach())) > 0).double().mean())
+    return (shortfall(margin, corner_cosines(u.detach())) > 0).double().mean()

@@ -215,8 +215,11 @@ class Hasher(ABC):
         """Take back what was learned."""
         vars(self).update(arrays)
 
+    def _is_fitted(self) -> bool:
+        return bool(self.learned())
+
     def _check_fitted(self) -> None:
-        if not self.learned():
+        if not self._is_fitted():
             raise InputError(f"This {type(self).__name__} has not learned yet. Call fit first.")
 
     def __repr__(self) -> str:

@@ -25,16 +25,13 @@ class Rows:
 class Batch:
     """What a loss sees of one mini-batch.
 
-    ``similarity`` is (n_images, n_texts) of +1, -1, and 0 where nobody has judged. Where it
-    comes from labels of items (``labelled``), it holds within images and within texts as well.
-    ``within`` has other such relations among the images (``image``) and among the texts (``text``),
-    for a method that makes them.
+    ``similarity`` is (n_images, n_texts) of +1, -1, and 0 where nobody has judged. ``within`` has
+    the same among the images (``image``) and among the texts (``text``), where that is known.
     """
 
     image_scores: Tensor
     text_scores: Tensor
     similarity: Tensor
-    labelled: bool
     within: dict[str, Tensor] = field(default_factory=dict)
 
 

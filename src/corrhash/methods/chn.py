@@ -42,8 +42,9 @@ class CHN(NetworkHasher):
         0.85, 0.9, 0.95.
     lambda_ : weight of the quantization loss. Grid: 0.03, 0.1, 0.3.
     within : weight of the cosine loss among images and among texts, beside that between images
-        and texts; the paper has none. Only labels tell who is similar there: judged pairs and
-        the pairing alone do not, and with them it plays no part. Grid: 0, 0.5, 1.
+        and texts; the paper has none. Only labels tell who is similar there: judged pairs,
+        the pairing alone and words that act as labels do not, and with them it plays no part.
+        Grid: 0, 0.5, 1.
     pair_weights : give similar and dissimilar pairs half of the say each; without them codes
         collapse where similar pairs are rare.
     networks : which networks to train.
@@ -114,7 +115,7 @@ class CHN(NetworkHasher):
             training=replace(published, **training),
         )
 
-    def _loss(self, batch: Batch) -> tuple[Tensor, dict[str, float]]:
+    def _loss(self, batch: Batch) -> tuple[Tensor, dict[str, Tensor]]:
         u, v = batch.image_scores, batch.text_scores  # (n_images, b), (n_texts, b)
         _, delta = self._margins()
         quantization = quantization_margin_loss(u, delta) + quantization_margin_loss(v, delta)  # Q
@@ -124,11 +125,11 @@ class CHN(NetworkHasher):
 
     def _similarity_loss(self, batch: Batch) -> Tensor:
         """L between images and texts and, if asked for, within each of them."""
-        u, v, s = batch.image_scores, batch.text_scores, batch.similarity
-        between = self._pair_loss(u, v, s)
-        if not (self.within and batch.labelled):
-            return between
-        return between + self.within * (self._pair_loss(u, u, s) + self._pair_loss(v, v, s))
+        sides = {"image": batch.image_scores, "text": batch.text_scores}
+        loss = self._pair_loss(sides["image"], sides["text"], batch.similarity)
+        for side, similarity in batch.within.items() if self.within else ():
+            loss = loss + self.within * self._pair_loss(sides[side], sides[side], similarity)
+        return loss
 
     def _pair_loss(self, u: Tensor, v: Tensor, similarity: Tensor) -> Tensor:
         """L: the mean of max(0, δ - s_ij cos(u_i, v_j))² over the pairs of the batch."""

@@ -136,14 +136,14 @@ class AlternatingTrainer(Trainer):
         """Fix G and B, step down J by the image network."""
         f = self._scores("image", rows.images, epoch)  # (batch, b)
         similarity = self._block(self.relation, rows.images, slice(None))  # (batch, n)
-        batch = Batch(f, self.memory["text"], similarity, labelled=False)
+        batch = Batch(f, self.memory["text"], similarity)
         return self._step_of("image", f, rows.images, batch)
 
     def _text_step(self, rows: Rows, epoch: int) -> dict[str, float]:
         """Fix F and B, step down J by the text network."""
         g = self._scores("text", rows.texts, epoch)  # (batch, b)
         similarity = self._block(self.relation, slice(None), rows.texts)  # (n, batch)
-        batch = Batch(self.memory["image"], g, similarity, labelled=False)
+        batch = Batch(self.memory["image"], g, similarity)
         return self._step_of("text", g, rows.texts, batch)
 
     def _step_of(self, side: str, live: Tensor, rows: np.ndarray, batch: Batch) -> dict[str, float]:

@@ -81,17 +81,12 @@ class MMNN(NetworkHasher):
         m = 2 * (self.margin * self.n_bits) ** 0.5  # the distance of codes with so many bits apart
         loss = contrastive_loss(f, g, batch.similarity, m)  # l_XY
         others = ~torch.eye(len(f), dtype=torch.bool)  # nothing is compared with itself
-        within = self._similar_within(batch)
-        for scores, side in ((f, "image"), (g, "text")):
-            if side in within:  # + a_x l_X + a_y l_Y
-                inside = contrastive_loss(scores, scores, within[side], m, known=others)
-                loss = loss + self.within * inside
+        for side, similarity in batch.within.items():  # + a_x l_X + a_y l_Y
+            scores = f if side == "image" else g
+            inside = contrastive_loss(scores, scores, similarity, m, known=others)
+            loss = loss + self.within * inside
         # Distances grow with the bits; over b, a learning rate serves every length.
         return loss / self.n_bits, {}
-
-    def _similar_within(self, batch: Batch) -> dict[str, Tensor]:
-        """Who is similar among the images and among the texts; the pairing alone does not tell."""
-        return dict.fromkeys(("image", "text"), batch.similarity) if batch.labelled else {}
 
 
 class MMNNPairs(MMNN):
@@ -136,14 +131,11 @@ class MMNNPairs(MMNN):
     def _fit(self, pairs: PairedDataset, validation: PairedDataset | None) -> None:
         super()._fit(_partners(pairs), None if validation is None else _partners(validation))
 
-    def _within(self, pairs: PairedDataset) -> dict[str, Similarity]:
+    def _within(self, pairs: PairedDataset, across: Similarity) -> dict[str, Similarity]:
         return {
             "image": neighbours(_image_vectors(pairs.images), self.n_neighbours),
             "text": neighbours(_text_vectors(pairs.texts), self.n_neighbours),
         }
-
-    def _similar_within(self, batch: Batch) -> dict[str, Tensor]:
-        return batch.within
 
 
 def _partners(pairs: PairedDataset) -> PairedDataset:

@@ -58,7 +58,7 @@ HELD_OUT = 10
 FEW_CODES = 0.05
 """Fewer distinct codes than this share of the validation items is called a collapse."""
 
-Step = Callable[[Rows, int], dict[str, float]]
+Step = Callable[[Rows, int], dict[str, Any]]
 """What is done with a batch in an epoch; it tells the loss and what is watched beside it."""
 
 log = logging.getLogger("corrhash")
@@ -90,12 +90,21 @@ class NetworkHasher(Hasher):
     history_: list[dict[str, Any]]
 
     @abstractmethod
-    def _loss(self, batch: Batch) -> tuple[Tensor, dict[str, float]]:
-        """The loss of a mini-batch, and numbers worth watching beside it."""
+    def _loss(self, batch: Batch) -> tuple[Tensor, dict[str, Any]]:
+        """The loss of a mini-batch, and numbers worth watching beside it.
 
-    def _within(self, pairs: PairedDataset) -> dict[str, Similarity]:
-        """Who is similar within the sides ``image`` and ``text``, for a loss that asks of it."""
-        return {}
+        Numbers may be tensors, which are read after the epoch, so that no step waits for a GPU.
+        """
+
+    def _within(self, pairs: PairedDataset, across: Similarity) -> dict[str, Similarity]:
+        """Who is similar within the sides ``image`` and ``text``, for a loss that asks of it.
+
+        Labels tell it as they do across. Judged pairs and partners tell nothing, and words that act
+        as labels would compare the texts by themselves.
+        """
+        if pairs.similarity is not None or pairs.labels_are_words:
+            return {}
+        return {"image": across, "text": across}
 
     def _trainer(self, pairs: PairedDataset, validation: PairedDataset) -> Trainer:
         """What trains the networks."""
@@ -133,12 +142,7 @@ class NetworkHasher(Hasher):
         """(n, n_bits) scores, computed in batches of one size."""
         device = as_device(self.training.device)
         network.eval().to(device)
-        scores = np.empty((n, self.n_bits), dtype=np.float32)
-        done = 0
-        for part in outputs(network, inputs, n, ENCODE_SIZE, device):
-            scores[done : done + len(part)] = part
-            done += len(part)
-        return scores
+        return outputs(network, inputs, n, self.n_bits, size=ENCODE_SIZE, device=device)
 
     def _check_kind(self, values: Any, side: str) -> None:
         """What is encoded must be of the kind that was trained on."""
@@ -154,8 +158,11 @@ class NetworkHasher(Hasher):
         kinds = [raw if length is None else "feature vectors" for length in (trained, given)]
         raise InputError(f"The model was trained on {kinds[0]} as {side}s. Got {kinds[1]}.")
 
+    def _is_fitted(self) -> bool:
+        return hasattr(self, "image_network_")  # learned() copies all weights
+
     def learned(self) -> dict[str, np.ndarray]:
-        if not hasattr(self, "image_network_"):
+        if not self._is_fitted():
             return {}
         return {
             f"{side}.{name}": value.numpy()
@@ -197,7 +204,7 @@ class Trainer:
         self.hasher, self.pairs, self.validation = hasher, pairs, validation
         self.training = hasher.training
         self.relation = supervision(pairs)
-        self.within = hasher._within(pairs)
+        self.within = hasher._within(pairs, self.relation)
         self.device = as_device(self.training.device)
         self.networks = nn.ModuleDict(
             {"image": hasher.image_network_, "text": hasher.text_network_}
@@ -243,7 +250,7 @@ class Trainer:
         batches = epoch_batches(self.pairs, self.relation, size, self.training.seed, epoch)
         passes = self._passes()
         self.networks.train()
-        sums: dict[str, float] = {}
+        watched: dict[str, list[Any]] = {}
         with torch.random.fork_rng():  # dropout depends on seed and epoch alone
             torch.manual_seed(self.training.seed * 1_000_003 + epoch)
             for step, (number, rows) in product(passes, enumerate(batches)):
@@ -252,10 +259,11 @@ class Trainer:
                 n_steps = self.training.epochs * len(batches)
                 self._set_rate(epoch * len(batches) + number, n_steps)
                 for name, value in step(rows, epoch).items():
-                    sums[name] = sums.get(name, 0.0) + value
+                    watched.setdefault(name, []).append(value)
         self._after_epoch()
-        self._check_finite(sums["loss"], epoch)
-        return {name: value / len(batches) / len(passes) for name, value in sums.items()}
+        means = {name: sum(map(float, values)) / len(values) for name, values in watched.items()}
+        self._check_finite(means["loss"], epoch)
+        return means
 
     def _passes(self) -> Sequence[Step]:
         """What is done with each batch; a second step begins when all have seen the first."""
@@ -279,13 +287,13 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["times"]
 
-    def _step(self, rows: Rows, epoch: int) -> dict[str, float]:
+    def _step(self, rows: Rows, epoch: int) -> dict[str, Any]:
+        similarity = self._block(self.relation, rows.images, rows.texts)
         batch = Batch(
             self._scores("image", rows.images, epoch),
             self._scores("text", rows.texts, epoch),
-            self._block(self.relation, rows.images, rows.texts),
-            labelled=self.pairs.similarity is None,
-            within=self._blocks_within({"image": rows.images, "text": rows.texts}),
+            similarity,
+            within=self._blocks_within(rows, similarity),
         )
         loss, watched = self.hasher._loss(batch)
         return self._descend(loss, watched)
@@ -301,15 +309,20 @@ class Trainer:
         """(rows, columns) of +1, -1 and 0 for unknown."""
         return torch.from_numpy(relation.block(rows, columns)).to(self.device)
 
-    def _blocks_within(self, rows: dict[str, np.ndarray]) -> dict[str, Tensor]:
-        return {side: self._block(r, rows[side], rows[side]) for side, r in self.within.items()}
+    def _blocks_within(self, rows: Rows, across: Tensor) -> dict[str, Tensor]:
+        """Who is similar within the sides of a batch; labels say the same across and within."""
+        of = {"image": rows.images, "text": rows.texts}
+        return {
+            side: across if relation is self.relation else self._block(relation, of[side], of[side])
+            for side, relation in self.within.items()
+        }
 
-    def _descend(self, loss: Tensor, watched: dict[str, float]) -> dict[str, float]:
+    def _descend(self, loss: Tensor, watched: dict[str, Any]) -> dict[str, Any]:
         """One step down the loss, of all weights that it depends on."""
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()
-        return {"loss": float(loss.detach()), **watched}
+        return {"loss": loss.detach(), **watched}
 
     def _validate(self) -> dict[str, Any]:
         """Validation MAP of both directions, and how many codes are left apart."""
@@ -347,14 +360,11 @@ class Trainer:
         relation = self.relation.judged
         relation = self.relation.row_labels if relation is None else relation
         assert relation is not None
-        data: tuple[Any, ...] = (
-            self.pairs.row_keys(),
-            relation.indptr.tobytes(),
-            relation.indices.tobytes(),
-        )
+        data: list[Any] = [self.pairs.row_keys()]
+        data += [relation.indptr.tobytes(), relation.indices.tobytes()]
         if self.hasher.inputs_["image"] is not None:  # features of other layers can be as long
             vectors = np.ascontiguousarray(self.pairs.images, dtype=np.float32)
-            data = (*data, hashlib.sha256(vectors.data).digest())
+            data.append(hashlib.sha256(vectors.data).digest())
         return fingerprint(type(self.hasher).__name__, params, self.hasher.inputs_, data)
 
     def _checkpoint(self, epochs_done: int) -> None:

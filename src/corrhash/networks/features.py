@@ -85,15 +85,21 @@ class BackboneFeatures(ABC):
         device = as_device(self.device)
         self.network.eval().to(device)
         inputs = PictureInputs(pictures, self.preprocessing, keep=False)
-        features = np.empty((n, self.n_features), dtype=np.float32)
-        start = 0
+
+        def progress(now: int) -> None:
+            report("Image features", done + now, total or n)
+
         # Convolutions of GPUs would else keep ten bits only of each number.
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-            for part in outputs(self.forward, inputs, n, BATCH, device):
-                features[start : start + len(part)] = part
-                start += len(part)
-                report("Image features", done + start, total or n)
-        return features
+            return outputs(
+                self.forward,
+                inputs,
+                n,
+                self.n_features,
+                size=BATCH,
+                device=device,
+                progress=progress,
+            )
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -15,17 +15,26 @@ AHEAD = 2  # batches whose pictures are decoded while the network works
 
 
 def outputs(
-    network: Callable[..., Tensor], inputs: Inputs, n: int, size: int, device: torch.device
-) -> Iterator[np.ndarray]:
-    """(rows, d) outputs for rows 0..n, part by part, in batches of ``size``.
+    network: Callable[..., Tensor],
+    inputs: Inputs,
+    n: int,
+    width: int,
+    *,
+    size: int,
+    device: torch.device,
+    progress: Callable[[int], None] = lambda done: None,
+) -> np.ndarray:
+    """(n, width) outputs for rows 0..n, computed in batches of ``size``.
 
     The last batch is filled up with its own last row: an item is computed in the same way alone
-    and among others.
+    and among others. ``progress`` is told after each batch how many rows are done.
     """
     batches = [np.minimum(np.arange(s, s + size), n - 1) for s in range(0, n, size)]
-    for number, rows in enumerate(batches):
-        for coming in batches[number + 1 : number + 1 + AHEAD]:
-            inputs.fetch(coming)
-        with torch.inference_mode():  # entered anew, since it would hold for the caller too
-            part = network(to_device(inputs.batch(rows), device))
-        yield part[: n - number * size].cpu().numpy()
+    parts = [torch.empty(0, width, device=device)]
+    with torch.inference_mode():
+        for number, rows in enumerate(batches, start=1):
+            for coming in batches[number : number + AHEAD]:
+                inputs.fetch(coming)
+            parts.append(network(to_device(inputs.batch(rows), device)))
+            progress(min(n, number * size))
+        return torch.cat(parts)[:n].cpu().numpy()

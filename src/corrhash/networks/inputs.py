@@ -11,7 +11,10 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from corrhash.kernels.sparse_rows import dense_rows
 from corrhash.networks.pixels import Preprocessing
+
+TOGETHER = 8  # pictures that a thread decodes at a time: handing over each alone takes its time
 
 
 class Inputs(Protocol):
@@ -31,15 +34,14 @@ class VectorInputs:
     """Feature vectors or word occurrences, dense or sparse."""
 
     def __init__(self, values: Any) -> None:
-        self.values = values if sp.issparse(values) else np.asarray(values, dtype=np.float32)
+        self.values = values.tocsr() if sp.issparse(values) else np.asarray(values, np.float32)
 
     def fetch(self, rows: np.ndarray) -> None:
         """Vectors are always ready."""
 
     def batch(self, rows: np.ndarray) -> Tensor:
-        part = self.values[rows]
-        dense = part.toarray() if sp.issparse(part) else part
-        return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float32))
+        sparse = sp.issparse(self.values)
+        return torch.from_numpy(dense_rows(self.values, rows) if sparse else self.values[rows])
 
     def training_batch(self, rows: np.ndarray, *, seed: int, epoch: int) -> Tensor:
         return self.batch(rows)
@@ -56,12 +58,14 @@ class PictureInputs:
         self.preprocessing = preprocessing
         self.keep = keep
         self._pool = ThreadPoolExecutor(2)
-        self._ready: dict[int, Future[Tensor]] = {}
+        self._ready: dict[int, tuple[Future[Tensor], int]] = {}  # its part and its place there
 
     def fetch(self, rows: np.ndarray) -> None:
-        for row in rows.tolist():
-            if row not in self._ready:
-                self._ready[row] = self._pool.submit(self._decode, row)
+        new = [row for row in dict.fromkeys(rows.tolist()) if row not in self._ready]
+        for start in range(0, len(new), TOGETHER):
+            part = new[start : start + TOGETHER]
+            pixels = self._pool.submit(self._decode, part)
+            self._ready.update((row, (pixels, place)) for place, row in enumerate(part))
 
     def batch(self, rows: np.ndarray) -> Tensor:
         return self.preprocessing.plain(self._pixels(rows))
@@ -69,12 +73,13 @@ class PictureInputs:
     def training_batch(self, rows: np.ndarray, *, seed: int, epoch: int) -> Tensor:
         return self.preprocessing.augmented(self._pixels(rows), rows, seed=seed, epoch=epoch)
 
-    def _decode(self, row: int) -> Tensor:
-        return self.preprocessing.read([self.images[row]])[0]
+    def _decode(self, rows: list[int]) -> Tensor:
+        return self.preprocessing.read([self.images[row] for row in rows])
 
     def _pixels(self, rows: np.ndarray) -> Tensor:
         self.fetch(rows)
-        pixels = torch.stack([self._ready[row].result() for row in rows.tolist()])
+        ready = [self._ready[row] for row in rows.tolist()]
+        pixels = torch.stack([part.result()[place] for part, place in ready])
         if not self.keep:
             for row in set(rows.tolist()):
                 del self._ready[row]
