@@ -8,7 +8,6 @@ interrupted run goes on where it stopped. Whatever the supervision, scores rest 
 from __future__ import annotations
 
 import argparse
-import inspect
 import json
 import time
 from itertools import product
@@ -21,9 +20,9 @@ import torch
 from corrhash.datasets import PairedDataset, Reader, RetrievalSplit, Vocabulary, supervise
 from corrhash.datasets.supervision import CHOICES, NOT_NEEDED
 from corrhash.experiments.directions import DIRECTIONS, encode_pairs, score_directions
+from corrhash.experiments.settings import with_seed
 from corrhash.methods import METHODS, Hasher
 from corrhash.methods.chn import CHN
-from corrhash.methods.training import Training
 from corrhash.metrics import evaluate
 
 N_WORDS = 1000
@@ -56,13 +55,10 @@ def load_photos(folder: Path, features: str) -> RetrievalSplit:
 
 
 def make_hasher(name: str, n_bits: int, seed: int) -> Any:
-    """A method with its defaults; the seed is of its networks, where it has any."""
+    """A method with its defaults and this seed, where it has any."""
     if name == "literal":
         return CHN.literal(n_bits, seed=seed)
-    method = METHODS[name]
-    if "training" in inspect.signature(method.__init__).parameters:
-        return method(n_bits, training=Training(seed=seed))
-    return method(n_bits)
+    return with_seed(METHODS[name](n_bits), seed)
 
 
 def supervision_of(hasher: Hasher, wanted: str) -> str:
