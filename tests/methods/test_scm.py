@@ -88,9 +88,7 @@ def test_bits_are_those_of_the_explicit_residual(small, growth):
     n_bits = 12
     hasher = SCM(n_bits, eps=0.3, growth=growth).fit(small)
     slow = slow_scm(small, n_bits, 0.3, lambda t: 6 + growth * t if growth else n_bits)
-    for mine, other in zip(
-        (hasher.image_projection_, hasher.text_projection_), slow, strict=True
-    ):
+    for mine, other in zip((hasher.image_projection_, hasher.text_projection_), slow, strict=True):
         signs = np.sign((mine * other).sum(axis=0))  # of a pair of singular vectors
         np.testing.assert_allclose(mine * signs, other, atol=1e-6)
 

@@ -201,13 +201,14 @@ def boost(
 
 
 def best_bit(images: np.ndarray, texts: np.ndarray, weighted: sp.csr_array) -> Bit:
-    """The bit with the largest r; ``weighted`` holds w s, (n_images, n_texts) and sparse."""
+    """The bit that is right most often; ``weighted`` holds w s, (n_images, n_texts) and sparse."""
     p, q = leading_pair(images.T @ (weighted @ texts))  # of C, the sum of w s x y^T
     along_p, along_q = images @ p, texts @ q
     a, b = thresholds(along_p), thresholds(along_q)
     r = signs(along_p[:, None], a).T @ (weighted @ signs(along_q[:, None], b))  # each a with each b
-    best = np.unravel_index(r.argmax(), r.shape)
-    return Bit(p, q, a[best[0]], b[best[1]], r[best])
+    i, j = np.unravel_index(abs(r).argmax(), r.shape)
+    turn = -1 if r[i, j] < 0 else 1  # a bit that is mostly wrong is right with one side turned
+    return Bit(p, turn * q, float(a[i]), turn * float(b[j]), abs(float(r[i, j])))
 
 
 def signs(projections: np.ndarray, threshold: Any) -> np.ndarray:
@@ -229,7 +230,7 @@ def thresholds(projections: np.ndarray) -> np.ndarray:
 
 def reweighted(weights: np.ndarray, right: np.ndarray, correlation: float) -> np.ndarray:
     """Weights of the pairs for the next bit; ``right`` is s ξη, +1 where a bit was right."""
-    r = np.clip(correlation, -LARGEST_R, LARGEST_R)
+    r = min(correlation, LARGEST_R)
     alpha = 0.5 * np.log((1 + r) / (1 - r))
     weights = weights * np.exp(-alpha * right)
     return weights / weights.sum()

@@ -13,7 +13,8 @@ SMALL = 8
 def leading_pair(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The left and the right singular vector of the largest singular value.
 
-    Of the two pairs of signs they may have, that in which the largest entry on the left is positive.
+    Of the two signs that such a pair may have, that which makes the largest entry of the left one
+    positive.
     """
     size = min(matrix.shape)
     if size <= SMALL or not matrix.any():

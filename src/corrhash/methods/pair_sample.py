@@ -69,8 +69,10 @@ def _check_share(share: float) -> None:
 def _similar_pairs(
     relation: Similarity, n: int, rng: np.random.Generator
 ) -> Callable[[], np.ndarray]:
-    """Draws of a label and two of its carriers; a pair that shares several labels is drawn by each,
-    so it is kept by one over their number."""
+    """Draws of a label and two of its carriers.
+
+    A pair that shares several labels is drawn by each of them, so it is kept once in so many times.
+    """
     assert relation.row_labels is not None
     assert relation.column_labels is not None
     rows, columns = relation.row_labels.tocsc(), relation.column_labels.tocsc()
