@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ import torch
 from corrhash.datasets import PairedDataset, Reader, RetrievalSplit, Vocabulary, supervise
 from corrhash.datasets.supervision import CHOICES, NOT_NEEDED
 from corrhash.experiments.directions import DIRECTIONS, encode_pairs, score_directions
-from corrhash.experiments.settings import new_hasher, parse_params
+from corrhash.experiments.settings import new_hasher, parse_params, with_seed
 from corrhash.methods import METHODS, Hasher
 from corrhash.metrics import evaluate
 
@@ -55,12 +54,10 @@ def load_photos(folder: Path, features: str) -> RetrievalSplit:
 
 
 def make_hasher(name: str, n_bits: int, seed: int, params: dict[str, Any]) -> Any:
-    """A method with its defaults or other settings; the seed is of its networks, if it has any."""
+    """A method with its defaults or other settings and this seed, where it has any."""
     literal = name == "literal"
-    hasher: Any = new_hasher(METHODS["chn" if literal else name], n_bits, params, literal=literal)
-    if hasattr(hasher, "training"):
-        hasher.training = replace(hasher.training, seed=seed)
-    return hasher
+    hasher = new_hasher(METHODS["chn" if literal else name], n_bits, params, literal=literal)
+    return with_seed(hasher, seed)
 
 
 def supervision_of(hasher: Hasher, wanted: str) -> str:

@@ -169,7 +169,7 @@ def train(
     from corrhash.datasets import Reader, load_dataset, supervise
     from corrhash.datasets.supervision import check_choice
     from corrhash.experiments.picture_options import PictureOptions
-    from corrhash.experiments.settings import method_class, new_hasher, parse_params
+    from corrhash.experiments.settings import method_class, new_hasher, parse_params, with_seed
     from corrhash.experiments.trained_model import TrainedModel, check_model_folder
 
     check_model_folder(folder)
@@ -177,7 +177,7 @@ def train(
     pictures = PictureOptions(image_features, backbone, weights, frozen, device)
     settings = pictures.settings(method_class(method), parse_params(params or []))
     hasher = new_hasher(method_class(method), bits, settings, literal=literal)
-    hasher = _with_training(hasher, seed=seed, checkpoint=str(_checkpoint_of(folder)))
+    hasher = _with_training(with_seed(hasher, seed), checkpoint=str(_checkpoint_of(folder)))
     with _progress(), caching_in(cache):
         split = load_dataset(dataset, seed=seed, image_features=pictures.features(hasher))
     _say_split(split)

@@ -11,10 +11,13 @@ METHODS = LazyTable(
         "chn-i": "corrhash.methods.chn:CHNI",
         "chn-m": "corrhash.methods.chn:CHNM",
         "chn-q": "corrhash.methods.chn:CHNQ",
+        "cmssh": "corrhash.methods.cmssh:CMSSH",
         "cvh": "corrhash.methods.cvh:CVH",
         "dcmh": "corrhash.methods.dcmh:DCMH",
         "mmnn": "corrhash.methods.mmnn:MMNN",
         "mmnn-pairs": "corrhash.methods.mmnn:MMNNPairs",
+        "scm": "corrhash.methods.scm:SCM",
+        "scm-orth": "corrhash.methods.scm:SCMOrth",
     },
 )
 """Names of methods, each with its class, which is imported when it is asked for."""
