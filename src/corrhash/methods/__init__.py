@@ -11,6 +11,8 @@ METHODS = LazyTable(
         "chn-m": "corrhash.methods.chn:CHNM",
         "chn-q": "corrhash.methods.chn:CHNQ",
         "cvh": "corrhash.methods.cvh:CVH",
+        "imh": "corrhash.methods.imh:IMH",
+        "rahh": "corrhash.methods.rahh:RaHH",
     },
 )
 """Names of methods, each with its class, which is imported when it is asked for."""
