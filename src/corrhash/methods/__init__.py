@@ -18,6 +18,8 @@ METHODS = LazyTable(
         "mmnn-pairs": "corrhash.methods.mmnn:MMNNPairs",
         "scm": "corrhash.methods.scm:SCM",
         "scm-orth": "corrhash.methods.scm:SCMOrth",
+        "imh": "corrhash.methods.imh:IMH",
+        "rahh": "corrhash.methods.rahh:RaHH",
     },
 )
 """Names of methods, each with its class, which is imported when it is asked for."""

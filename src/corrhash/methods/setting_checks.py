@@ -1,7 +1,8 @@
-"""Checks of single settings of a method: real numbers and whole numbers."""
+"""Checks of single settings of a method: real numbers, whole numbers, one of several words."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,3 +23,9 @@ def check_count(name: str, value: Any, *, least: int = 1) -> None:
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not whole or value < least:
         raise InputError(f"{name} must be a whole number from {least} on. Got {value!r}.")
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    """One of several words."""
+    if value not in choices:
+        raise InputError(f"There is no {name} {value!r}. Choose {' or '.join(choices)}.")
