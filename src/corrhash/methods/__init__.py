@@ -10,7 +10,9 @@ METHODS = LazyTable(
         "chn-i": "corrhash.methods.chn:CHNI",
         "chn-m": "corrhash.methods.chn:CHNM",
         "chn-q": "corrhash.methods.chn:CHNQ",
+        "classifier": "corrhash.methods.classifier:ClassifierCode",
         "cvh": "corrhash.methods.cvh:CVH",
+        "seph": "corrhash.methods.seph:SePH",
     },
 )
 """Names of methods, each with its class, which is imported when it is asked for."""
