@@ -36,7 +36,8 @@ def fitted(pairs):
 
 def small_case(n=14, n_bits=3, seed=0):
     rng = np.random.default_rng(seed)
-    labels = unit_labels(make_pairs(n, seed=seed).labels).astype(np.float64)
+    labels = make_pairs(n, seed=seed).labels.toarray().astype(float)
+    labels /= np.linalg.norm(labels, axis=1, keepdims=True)
     return rng.standard_normal((n, n_bits)), labels
 
 
