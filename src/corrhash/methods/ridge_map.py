@@ -24,9 +24,7 @@ class RidgeMap:
     def __init__(self, table: Any, ridge: float) -> None:
         self.table = table
         self.mean = column_means(table)
-        self._root = regularised_root(
-            covariance(table, table), ridge
-        )  # R R^T = (X^T X + β I) / n
+        self._root = regularised_root(covariance(table, table), ridge)  # R R^T = (X^T X + β I) / n
 
     def weights(self, codes: np.ndarray) -> np.ndarray:
         """W = (X^T X + β I)^-1 X^T F, for (n, n_bits) codes or a single (n,) bit."""
