@@ -151,12 +151,11 @@ def test_longer_codes_are_above_chance_too(pairs):
 
 @pytest.mark.parametrize("rule", ["ridge", "vote"])
 def test_labels_that_belong_to_other_items_leave_it_no_better_than_cvh(pairs, rule):
-    """Its start and its graphs know no labels, so CVH, not chance, is what remains."""
+    """Its start and its graphs know no labels, so CVH (at its ridge) is what remains."""
     part = pairs.take(slice(0, 1000))
     shuffled = replace(part, labels=part.labels[np.random.default_rng(0).permutation(1000)])
     maps, _ = maps_and_chance(RaHH(16, new_items=rule).fit(shuffled), pairs)
-    unsupervised, _ = maps_and_chance(CVH(16).fit(part), pairs)
-    print("LEAK", rule, maps, unsupervised)
+    unsupervised, _ = maps_and_chance(CVH(16, eps=1.0).fit(part), pairs)
     assert np.all(maps <= unsupervised)
 
 
@@ -167,7 +166,7 @@ def test_new_codes_by_ridge_are_those_of_another_library(pairs, trained):
     for side, table in (("image", images), ("text", texts)):
         part = table[:1000]
         alpha = np.sum((part - part.mean(axis=0)) ** 2) / part.shape[1]
-        other = Ridge(alpha=alpha).fit(part, getattr(hasher, f"{side}_codes_"))
+        other = Ridge(alpha=alpha).fit(part, getattr(hasher, f"{side}_codes_").astype(float))
         expected[side] = other.predict(table)
     np.testing.assert_allclose(hasher.score_text(texts), expected["text"], atol=1e-8)
     mapped = np.where(expected["image"] > 0, 1, -1) @ hasher.map_
@@ -191,7 +190,8 @@ def test_a_vote_does_not_depend_on_the_batch_or_on_how_tags_are_stored(pairs, tr
     """Tags tie often, so that the last voter could be anyone."""
     hasher = trained["vote"]
     codes = hasher.encode_text(pairs.texts)
-    assert codes == hasher.encode_text(pairs.texts.toarray())
+    dense = hasher.encode_text(pairs.texts.toarray())
+    np.testing.assert_array_equal(dense.packed, codes.packed)
     np.testing.assert_array_equal(hasher.encode_text(pairs.texts[::7]).packed, codes.packed[::7])
     hasher.save(tmp_path / "model")
     again = Hasher.load(tmp_path / "model")

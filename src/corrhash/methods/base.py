@@ -151,7 +151,7 @@ class Hasher(ABC):
         """
         self._check_fitted()
         folder = make_folder(folder)
-        content = save({name: np.ascontiguousarray(a) for name, a in self.learned().items()})
+        content = save({name: np.asarray(a, order="C") for name, a in self.learned().items()})
         arrays = _arrays_name(content)
         description = {
             "format": FORMAT,

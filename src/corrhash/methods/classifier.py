@@ -13,8 +13,8 @@ import numpy as np
 
 from corrhash.datasets.base import PairedDataset
 from corrhash.errors import InputError
-from corrhash.methods.base import Hasher, feature_rows
-from corrhash.methods.kernel_logistic import CentreKernel, check_regression, logistic_weights
+from corrhash.methods.kernel_hasher import KernelHasher
+from corrhash.methods.kernel_logistic import check_regression, logistic_weights
 
 RIDGES = (0.003, 0.01, 0.03, 0.1, 0.3)
 """What the ridge is chosen from."""
@@ -23,7 +23,7 @@ HELD_OUT = 5
 """One in so many training pairs serves to choose the ridge."""
 
 
-class ClassifierCode(Hasher):
+class ClassifierCode(KernelHasher):
     """The logits of a classifier, binarised: supervised, with kernels (Sablayrolles et al., 2017).
 
     Needs labels and aligned pairs of feature vectors and tag occurrences. Relatives: SePH asks the
@@ -70,13 +70,7 @@ class ClassifierCode(Hasher):
     """
 
     ridges_: np.ndarray
-    image_centres_: np.ndarray
-    image_width_: np.ndarray
-    image_weights_: np.ndarray
     image_mean_: np.ndarray
-    text_centres_: np.ndarray
-    text_width_: np.ndarray
-    text_weights_: np.ndarray
     text_mean_: np.ndarray
     directions_: np.ndarray
 
@@ -101,14 +95,10 @@ class ClassifierCode(Hasher):
         assert pairs.labels is not None
         signs = np.where(pairs.labels.toarray() > 0, 1.0, -1.0)  # (n, n_classes)
         self._check_settings(signs.shape[1])
-        kernel, self.image_weights_, self.image_mean_, image_ridge = self._classifier(
-            pairs.images, signs, "images"
-        )
-        self.image_centres_, self.image_width_ = kernel.centres, np.array(kernel.width)
-        kernel, self.text_weights_, self.text_mean_, text_ridge = self._classifier(
-            pairs.texts, signs, "texts"
-        )
-        self.text_centres_, self.text_width_ = kernel.centres, np.array(kernel.width)
+        of_image = self._classifier(pairs.images, signs, "image")
+        of_text = self._classifier(pairs.texts, signs, "text")
+        self.image_weights_, self.image_mean_, image_ridge = of_image
+        self.text_weights_, self.text_mean_, text_ridge = of_text
         self.ridges_ = np.array([image_ridge, text_ridge])
         self.directions_ = self._directions(signs.shape[1])
 
@@ -121,19 +111,16 @@ class ClassifierCode(Hasher):
             )
 
     def _classifier(
-        self, values: Any, signs: np.ndarray, what: str
-    ) -> tuple[CentreKernel, np.ndarray, np.ndarray, float]:
-        """Kernel, weights, what to centre logits on, and ridge of one side's classifier."""
-        rows = feature_rows(values, what)
-        kernel = CentreKernel.learn(rows, self.n_centres, unit_rows=self.unit_rows, seed=self.seed)
-        to_weights = kernel.coordinates()
-        features = kernel.between(rows) @ to_weights
+        self, values: Any, signs: np.ndarray, side: str
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Weights, what to centre logits on, and ridge of one side's classifier."""
+        features, to_weights = self._learn_kernel(values, side)
         ridge = self.ridge
         if ridge is None:
             ridge = best_ridge(features, signs, self.seed)
-        v = logistic_weights(features, signs, ridge, f"Learning labels of {what}")
+        v = logistic_weights(features, signs, ridge, f"Learning labels of {side}s")
         mean = np.zeros(signs.shape[1]) if self.own_length else (features @ v).mean(axis=0)
-        return kernel, to_weights @ v, mean, ridge
+        return to_weights @ v, mean, ridge
 
     def _directions(self, n_classes: int) -> np.ndarray:
         """(n_classes, n_bits) random directions, or each label's own."""
@@ -142,16 +129,10 @@ class ClassifierCode(Hasher):
         return np.random.default_rng(self.seed).standard_normal((n_classes, self.n_bits))
 
     def _score_image(self, images: Any) -> np.ndarray:
-        images = feature_rows(images, "images", self.image_centres_.shape[1])
-        kernel = CentreKernel(self.image_centres_, float(self.image_width_), self.unit_rows)
-        logits = kernel.answers(images, self.image_weights_)
-        return (logits - self.image_mean_) @ self.directions_
+        return (self._answers(images, "image") - self.image_mean_) @ self.directions_
 
     def _score_text(self, texts: Any) -> np.ndarray:
-        texts = feature_rows(texts, "texts", self.text_centres_.shape[1])
-        kernel = CentreKernel(self.text_centres_, float(self.text_width_), self.unit_rows)
-        logits = kernel.answers(texts, self.text_weights_)
-        return (logits - self.text_mean_) @ self.directions_
+        return (self._answers(texts, "text") - self.text_mean_) @ self.directions_
 
 
 def best_ridge(features: np.ndarray, signs: np.ndarray, seed: int) -> float:

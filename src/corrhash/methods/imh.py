@@ -20,8 +20,8 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from corrhash.datasets.base import PairedDataset
 from corrhash.errors import InputError
-from corrhash.methods.base import Hasher, feature_rows
-from corrhash.methods.cvh import project
+from corrhash.methods.base import feature_rows
+from corrhash.methods.linear_hasher import LinearHasher
 from corrhash.methods.neighbours import neighbour_laplacian, unit_rows
 from corrhash.methods.ridge_map import RidgeMap
 from corrhash.methods.setting_checks import check_count, check_number
@@ -31,7 +31,7 @@ TASK, N_PARTS = "Learning IMH: two graphs, codes, maps", 4
 TOLERANCE = 1e-6  # of the eigenvalues, relative
 
 
-class IMH(Hasher):
+class IMH(LinearHasher):
     """Inter-media hashing, unsupervised and linear (Song et al., SIGMOD 2013).
 
     Needs aligned pairs of feature vectors and tag occurrences; labels are not used. Relatives: CVH,
@@ -72,10 +72,6 @@ class IMH(Hasher):
 
     needs_labels = False
 
-    image_mean_: np.ndarray
-    text_mean_: np.ndarray
-    image_projection_: np.ndarray
-    text_projection_: np.ndarray
     image_threshold_: np.ndarray
     text_threshold_: np.ndarray
 
@@ -107,7 +103,6 @@ class IMH(Hasher):
     def _check(self, n: int) -> None:
         check_number("smoothness", self.smoothness, zero=True)
         check_number("ridge", self.ridge, zero=False)
-        check_count("n_neighbours", self.n_neighbours)
         if self.n_bits >= n:
             raise InputError(
                 f"IMH finds at most {n - 1} bits in {n} pairs. Got n_bits={self.n_bits}. "
@@ -123,12 +118,10 @@ class IMH(Hasher):
         return self.smoothness * (graphs[0] + graphs[1])
 
     def _score_image(self, images: Any) -> np.ndarray:
-        images = feature_rows(images, "images", len(self.image_mean_))
-        return project(images, self.image_mean_, self.image_projection_) - self.image_threshold_
+        return super()._score_image(images) - self.image_threshold_
 
     def _score_text(self, texts: Any) -> np.ndarray:
-        texts = feature_rows(texts, "texts", len(self.text_mean_))
-        return project(texts, self.text_mean_, self.text_projection_) - self.text_threshold_
+        return super()._score_text(texts) - self.text_threshold_
 
 
 def shared_codes(image: RidgeMap, text: RidgeMap, graphs: sp.csr_array, n_bits: int) -> np.ndarray:

@@ -11,16 +11,15 @@ from typing import Any
 
 import scipy.sparse as sp
 import torch
-from sklearn.neighbors import NearestNeighbors
-from sklearn.preprocessing import normalize
 from torch import Tensor
 
 from corrhash.datasets import PairedDataset, Vocabulary
 from corrhash.datasets.simple_features import simple_features
-from corrhash.errors import InputError
 from corrhash.losses import contrastive_loss
 from corrhash.methods.base import feature_rows
 from corrhash.methods.batches import Batch
+from corrhash.methods.covariance import column_means
+from corrhash.methods.neighbours import neighbour_names, unit_rows
 from corrhash.methods.network_hasher import NetworkHasher
 from corrhash.methods.training import Training
 from corrhash.methods.two_networks import Networks
@@ -145,18 +144,9 @@ def _partners(pairs: PairedDataset) -> PairedDataset:
 
 def neighbours(vectors: Any, n_neighbours: int) -> Similarity:
     """Row i is similar to row j if one is among the nearest of the other, and never to itself."""
-    n = vectors.shape[0]
-    if not 1 <= n_neighbours < n:
-        raise InputError(
-            f"n_neighbours must be from 1 to {n - 1}, since {n} pairs are trained on. "
-            f"Got {n_neighbours}."
-        )
-    dense = vectors.toarray() if sp.issparse(vectors) else vectors
-    directions = normalize(dense - dense.mean(axis=0))  # near in them is near by cosine
-    nearest = NearestNeighbors(n_neighbors=n_neighbours, algorithm="brute").fit(directions)
-    named = nearest.kneighbors_graph()  # of the fitted rows, each without itself
+    named = neighbour_names(unit_rows(vectors, column_means(vectors)), n_neighbours)
     # Who names whom, read as labels: a row carries its own name, a column those of its neighbours.
-    return Similarity.from_labels(sp.eye_array(n, format="csr"), (named + named.T) > 0)
+    return Similarity.from_labels(sp.eye_array(named.shape[0], format="csr"), (named + named.T) > 0)
 
 
 def _image_vectors(images: Any) -> Any:

@@ -10,6 +10,7 @@ from scipy.sparse.csgraph import laplacian
 from sklearn.neighbors import NearestNeighbors
 
 from corrhash.errors import InputError
+from corrhash.methods.setting_checks import check_count
 
 DIGITS = 9
 """Cosines that agree to so many digits are ties, however the items were batched."""
@@ -29,19 +30,25 @@ def unit_rows(table: Any, mean: np.ndarray) -> np.ndarray:
     return rows
 
 
-def neighbour_laplacian(rows: np.ndarray, n_neighbours: int) -> sp.csr_array:
-    """(n, n) sparse Laplacian of the graph that joins each row to its nearest ones.
-
-    An edge weighs 1 where two rows name each other and 1/2 where one names the other. The matrix is
-    divided by the number of neighbours, so that its weight in a sum does not depend on it.
-    """
+def neighbour_names(rows: np.ndarray, n_neighbours: int) -> sp.csr_array:
+    """(n, n) sparse table, 1 where a row names another one as one of its nearest, never itself."""
+    check_count("n_neighbours", n_neighbours)
     if n_neighbours >= len(rows):
         raise InputError(
             f"n_neighbours must be below the number of pairs, {len(rows)}. Got {n_neighbours}. "
             "Reduce it, or give more pairs."
         )
     nearest = NearestNeighbors(n_neighbors=n_neighbours, algorithm="brute").fit(rows)
-    names = nearest.kneighbors_graph()  # among the rows themselves, each without itself
+    return sp.csr_array(nearest.kneighbors_graph())
+
+
+def neighbour_laplacian(rows: np.ndarray, n_neighbours: int) -> sp.csr_array:
+    """(n, n) sparse Laplacian of the graph that joins each row to its nearest ones.
+
+    An edge weighs 1 where two rows name each other and 1/2 where one names the other. The matrix is
+    divided by the number of neighbours, so that its weight in a sum does not depend on it.
+    """
+    names = neighbour_names(rows, n_neighbours)
     return sp.csr_array(laplacian((names + names.T) / 2)) / n_neighbours
 
 

@@ -27,7 +27,8 @@ import scipy.sparse as sp
 from corrhash.datasets.base import PairedDataset
 from corrhash.errors import InputError
 from corrhash.methods.base import Hasher, feature_rows
-from corrhash.methods.cvh import CVH, column_means, project
+from corrhash.methods.covariance import column_means, project
+from corrhash.methods.cvh import CVH
 from corrhash.methods.neighbours import neighbour_laplacian, neighbour_vote, unit_rows
 from corrhash.methods.ridge_map import RidgeMap
 from corrhash.methods.setting_checks import check_choice, check_count, check_number

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_solve
 
-from corrhash.methods.cvh import column_means, covariance, project, regularised_root
+from corrhash.methods.covariance import column_means, covariance, project, regularised_root
 
 
 class RidgeMap:

@@ -20,8 +20,8 @@ from sklearn.preprocessing import normalize
 from corrhash.codes import Codes
 from corrhash.datasets.base import PairedDataset
 from corrhash.errors import InputError
-from corrhash.methods.base import Hasher, feature_rows
-from corrhash.methods.kernel_logistic import CentreKernel, check_regression, logistic_weights
+from corrhash.methods.kernel_hasher import KernelHasher
+from corrhash.methods.kernel_logistic import check_regression, logistic_weights
 from corrhash.progress import report
 
 ITERATIONS = 100
@@ -35,7 +35,7 @@ ROWS_AT_ONCE = 256
 """Rows of the n x n affinities that are held at a time."""
 
 
-class SePH(Hasher):
+class SePH(KernelHasher):
     """Semantics-preserving hashing, supervised, with kernels (Lin et al., CVPR 2015).
 
     Needs labels and aligned pairs of feature vectors and tag occurrences; pairs without any label
@@ -87,12 +87,6 @@ class SePH(Hasher):
 
     objective_: np.ndarray
     shares_: np.ndarray
-    image_centres_: np.ndarray
-    image_width_: np.ndarray
-    image_weights_: np.ndarray
-    text_centres_: np.ndarray
-    text_width_: np.ndarray
-    text_weights_: np.ndarray
 
     def __init__(
         self,
@@ -121,10 +115,8 @@ class SePH(Hasher):
         )
         bits = np.where(h > 0, 1.0, -1.0)  # (n, n_bits)
         self.shares_ = (bits > 0).mean(axis=0)
-        kernel, self.image_weights_ = self._regress(pairs.images, bits, "images")
-        self.image_centres_, self.image_width_ = kernel.centres, np.array(kernel.width)
-        kernel, self.text_weights_ = self._regress(pairs.texts, bits, "texts")
-        self.text_centres_, self.text_width_ = kernel.centres, np.array(kernel.width)
+        self.image_weights_ = self._regress(pairs.images, bits, "image")
+        self.text_weights_ = self._regress(pairs.texts, bits, "text")
 
     def _check_settings(self) -> None:
         check_regression(self.n_centres, self.ridge)
@@ -144,24 +136,17 @@ class SePH(Hasher):
             rows = np.sort(rng.choice(rows, self.max_pairs, replace=False))
         return pairs if len(rows) == len(pairs) else pairs.take(rows)
 
-    def _regress(self, values: Any, bits: np.ndarray, what: str) -> tuple[CentreKernel, np.ndarray]:
+    def _regress(self, values: Any, bits: np.ndarray, side: str) -> np.ndarray:
         """w_k = argmin sum_i ln(1 + exp(-h_ik K_i w)) + ridge w' K0 w, for every bit k."""
-        rows = feature_rows(values, what)
-        kernel = CentreKernel.learn(rows, self.n_centres, unit_rows=self.unit_rows, seed=self.seed)
-        to_weights = kernel.coordinates()  # w = T v
-        features = kernel.between(rows) @ to_weights
-        v = logistic_weights(features, bits, self.ridge, f"Learning functions of {what}")
-        return kernel, to_weights @ v
+        features, to_weights = self._learn_kernel(values, side)
+        v = logistic_weights(features, bits, self.ridge, f"Learning functions of {side}s")
+        return to_weights @ v
 
     def _score_image(self, images: Any) -> np.ndarray:
-        images = feature_rows(images, "images", self.image_centres_.shape[1])
-        kernel = CentreKernel(self.image_centres_, float(self.image_width_), self.unit_rows)
-        return kernel.answers(images, self.image_weights_)
+        return self._answers(images, "image")
 
     def _score_text(self, texts: Any) -> np.ndarray:
-        texts = feature_rows(texts, "texts", self.text_centres_.shape[1])
-        kernel = CentreKernel(self.text_centres_, float(self.text_width_), self.unit_rows)
-        return kernel.answers(texts, self.text_weights_)
+        return self._answers(texts, "text")
 
     def score_both(self, images: Any, texts: Any) -> np.ndarray:
         """(n, n_bits) scores of items by their image and their text together.
@@ -208,7 +193,8 @@ def learn_codes(
     h = START * np.random.default_rng(seed).standard_normal((n, n_bits)).astype(np.float32)
     increment, gains = np.zeros_like(h), np.ones_like(h)
     step = np.float32(STEP * n / STEP_PAIRS)
-    best, objectives = h, []
+    best = h
+    objectives: list[float] = []
     for iteration in range(ITERATIONS + 1):
         objective, gradient = divergence(h, labels, alpha)
         if objective < min(objectives, default=np.inf):
