@@ -156,12 +156,12 @@ def test_labels_that_belong_to_other_items_leave_it_no_better_than_cvh(pairs, ru
     shuffled = replace(part, labels=part.labels[np.random.default_rng(0).permutation(1000)])
     maps, _ = maps_and_chance(RaHH(16, new_items=rule).fit(shuffled), pairs)
     unsupervised, _ = maps_and_chance(CVH(16, eps=1.0).fit(part), pairs)
-    assert np.all(maps <= unsupervised)
+    assert np.all(maps <= unsupervised + 0.01)
 
 
 def test_new_codes_by_ridge_are_those_of_another_library(pairs, trained):
     hasher = trained["ridge"]
-    images, texts = pairs.images.astype(np.float64), pairs.texts.toarray()
+    images, texts = pairs.images.astype(np.float64), pairs.texts.toarray().astype(np.float64)
     expected = {}
     for side, table in (("image", images), ("text", texts)):
         part = table[:1000]
@@ -230,7 +230,7 @@ def test_settings_that_cannot_be_are_refused():
     narrow = PairedDataset(pairs.images[:, :3], pairs.texts, pairs.labels)
     with pytest.raises(InputError, match="RaHH starts from CVH. CVH finds at most 3 bits"):
         RaHH(4).fit(narrow)
-    with pytest.raises(InputError, match="There is no new_items 'poll'. Choose ridge or vote"):
+    with pytest.raises(InputError, match="There is no new_items 'poll'. Choose vote or ridge"):
         RaHH(4, new_items="poll").fit(pairs)
     with pytest.raises(InputError, match="There is no map_target 'one'"):
         RaHH(4, map_target="one").fit(pairs)

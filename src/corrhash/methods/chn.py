@@ -8,7 +8,7 @@ their sum.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from torch import Tensor
 
@@ -63,6 +63,8 @@ class CHN(NetworkHasher):
     >>> quick.fit(pairs).encode_text(pairs.texts)
     Codes(300 codes of 16 bits)
     """
+
+    grid: ClassVar = {"lambda_": (0.03, 0.1, 0.3), "training.learning_rate": (1e-3, 3e-3)}
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ the training pairs, hashing methods have to beat this.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -68,6 +68,8 @@ class ClassifierCode(KernelHasher):
     >>> own.encode_text(pairs.texts)
     Codes(300 codes of 12 bits)
     """
+
+    grid: ClassVar = {"n_centres": (500, 1000, 2000)}
 
     ridges_: np.ndarray
     image_mean_: np.ndarray

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -99,12 +99,14 @@ class CMSSH(LinearHasher):
     text_threshold_: np.ndarray
     correlations_: np.ndarray
 
+    grid: ClassVar = {"eps": (None, 0.3, 1.0, 3.0), "n_pairs": (20_000, 100_000)}
+
     def __init__(
         self,
         n_bits: int = 64,
         *,
-        n_pairs: int = 100_000,
-        eps: float | None = 3.0,
+        n_pairs: int = 20_000,
+        eps: float | None = None,
         image_pca: int | None = None,
         seed: int = 0,
     ) -> None:

@@ -9,6 +9,8 @@ projections, rho the correlations.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from scipy.linalg import svd
 
@@ -54,6 +56,7 @@ class CVH(LinearHasher):
     """
 
     needs_labels = False
+    grid: ClassVar = {"eps": (1e-3, 1e-2, 0.1, 1.0, 10.0)}
 
     correlations_: np.ndarray
 

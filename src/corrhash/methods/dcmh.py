@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -60,6 +60,12 @@ class DCMH(NetworkHasher):
     needs_alignment = True
     learns_from_partners = False  # one similar pair among n dissimilar ones has no say
     bounded = False
+
+    grid: ClassVar = {
+        "gamma": (1.0, 100.0),
+        "eta": (0.0, 1e-3),
+        "training.learning_rate": (1e-3, 3e-3),
+    }
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ experiments set so high that they are one; that limit is computed here exactly.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,7 +24,7 @@ from corrhash.methods.base import feature_rows
 from corrhash.methods.linear_hasher import LinearHasher
 from corrhash.methods.neighbours import neighbour_laplacian, unit_rows
 from corrhash.methods.ridge_map import RidgeMap
-from corrhash.methods.setting_checks import check_count, check_number
+from corrhash.methods.setting_checks import check_number
 from corrhash.progress import report
 
 TASK, N_PARTS = "Learning IMH: two graphs, codes, maps", 4
@@ -72,6 +72,8 @@ class IMH(LinearHasher):
 
     needs_labels = False
 
+    grid: ClassVar = {"smoothness": (0.1, 10.0), "ridge": (0.01, 0.1, 1.0, 10.0)}
+
     image_threshold_: np.ndarray
     text_threshold_: np.ndarray
 
@@ -79,8 +81,8 @@ class IMH(LinearHasher):
         self,
         n_bits: int = 16,
         *,
-        smoothness: float = 10.0,
-        ridge: float = 0.1,
+        smoothness: float = 0.1,
+        ridge: float = 1.0,
         n_neighbours: int = 10,
     ) -> None:
         self.n_bits = n_bits

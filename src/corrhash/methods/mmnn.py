@@ -7,7 +7,7 @@ margins, a_x and a_y the weights of the losses l_X and l_Y within the sides, l_X
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import scipy.sparse as sp
 import torch
@@ -59,6 +59,12 @@ class MMNN(NetworkHasher):
     """
 
     needs_alignment = True
+
+    grid: ClassVar = {
+        "margin": (0.25, 0.5),
+        "within": (0.5, 1.0),
+        "training.learning_rate": (1e-3, 3e-3),
+    }
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,7 +36,7 @@ from corrhash.progress import report
 from corrhash.relevance import Similarity
 
 CODE_STEP, MAP_STEP = 0.3, 0.1  # along n dJ/dH and dJ/dW
-NEW_ITEMS = ("ridge", "vote")
+NEW_ITEMS = ("vote", "ridge")
 
 
 class RaHH(Hasher):
@@ -61,8 +61,8 @@ class RaHH(Hasher):
     map_weight : keeps the map near its target, λ.
     map_target : ``"identity"``, or ``"zero"`` as published.
     pair_weights : give similar and dissimilar pairs half of the say each; otherwise ρ is 1.
-    new_items : ``"ridge"`` predicts codes by ridge regression onto those of the training items;
-        ``"vote"`` lets the nearest training items vote, which minimises J for a new item.
+    new_items : ``"vote"`` lets the nearest training items vote, which minimises J for a new item;
+        ``"ridge"`` predicts codes by ridge regression onto those of the training items.
     ridge : of the regression, relative to the mean eigenvalue of each side's scatter matrix.
     n_voters : how many training items vote.
     n_neighbours : to how many nearest items of its side an item is joined.
@@ -91,6 +91,12 @@ class RaHH(Hasher):
     Codes(300 codes of 16 bits)
     """
 
+    grid: ClassVar = {
+        "heterogeneous": (1.0, 3.0),
+        "decorrelation": (0.3, 1.0),
+        "new_items": ("vote", "ridge"),
+    }
+
     image_codes_: np.ndarray
     text_codes_: np.ndarray
     map_: np.ndarray
@@ -109,12 +115,12 @@ class RaHH(Hasher):
         *,
         homogeneous: float = 0.3,
         heterogeneous: float = 1.0,
-        decorrelation: float = 0.3,
+        decorrelation: float = 1.0,
         balance: float = 1.0,
         map_weight: float = 0.01,
         map_target: str = "identity",
         pair_weights: bool = True,
-        new_items: str = "ridge",
+        new_items: str = "vote",
         ridge: float = 1.0,
         n_voters: int = 30,
         n_neighbours: int = 10,

@@ -12,6 +12,8 @@ projections.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import svd
@@ -47,9 +49,9 @@ class SCM(LinearHasher):
     ----------
     n_bits : length of the codes.
     eps : ridge on both covariances, relative to their mean eigenvalue. Grid: 0.1, 0.3, 1.
-    growth : bit t is learned for codes whose inner products are 6 + growth * t times the
-        similarity. 0 is the paper's target: n_bits times the similarity, from the first bit on,
-        which gives the first bits nearly one direction. Grid: 0, 0.6, 0.7.
+    growth : 0 is the paper's target: inner products of codes that are n_bits times the similarity,
+        from the first bit on, which gives the first bits nearly one direction. Beyond the paper,
+        bit t is learned for 6 + growth * t times the similarity. Grid: 0, 0.6.
 
     Attributes
     ----------
@@ -70,7 +72,9 @@ class SCM(LinearHasher):
     Codes(600 codes of 16 bits)
     """
 
-    def __init__(self, n_bits: int = 64, *, eps: float = 0.3, growth: float = 0.6) -> None:
+    grid: ClassVar = {"eps": (0.1, 0.3, 1.0, 3.0), "growth": (0.0, 0.6)}
+
+    def __init__(self, n_bits: int = 64, *, eps: float = 0.1, growth: float = 0.0) -> None:
         self.n_bits = n_bits
         self.eps = eps
         self.growth = growth
@@ -131,6 +135,8 @@ class SCMOrth(SCM):
     >>> SCMOrth(16).n_bits
     16
     """
+
+    grid: ClassVar = {"eps": (0.1, 0.3, 1.0, 3.0, 10.0)}
 
     def _directions(
         self, image: Whitened, text: Whitened, labels: sp.csr_array

@@ -11,7 +11,7 @@ its quantization term.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import logit
@@ -53,10 +53,9 @@ class SePH(KernelHasher):
     ----------
     n_bits : length of the codes.
     alpha : weight of the quantization term. Grid: 1e-3, 1e-2, 0.1; published: 0.01.
-    n_centres : centres of the kernel regression, found by k-means. Grid: 300, 500, 1000;
-        published: 500.
-    ridge : weight of the penalty of the regression. Grid: 0.01, 0.03, 0.1; published: 0.01.
-    unit_rows : scale features and tags to length 1 before they are compared.
+    n_centres : centres of the kernel regression, found by k-means. Grid: 300, 500, 1000.
+    ridge : weight of the penalty of the regression. Grid: 0.01, 0.03, 0.1.
+    unit_rows : beyond the paper, scale features and tags to length 1 before they are compared.
     max_pairs : learn from so many pairs at most, drawn at random; None takes all.
     seed : of the first codes, of k-means and of the draw.
 
@@ -85,6 +84,12 @@ class SePH(KernelHasher):
     Codes(300 codes of 16 bits)
     """
 
+    grid: ClassVar = {
+        "ridge": (0.01, 0.1),
+        "n_centres": (500, 1000),
+        "unit_rows": (False, True),
+    }
+
     objective_: np.ndarray
     shares_: np.ndarray
 
@@ -93,9 +98,9 @@ class SePH(KernelHasher):
         n_bits: int = 64,
         *,
         alpha: float = 0.01,
-        n_centres: int = 1000,
-        ridge: float = 0.03,
-        unit_rows: bool = True,
+        n_centres: int = 500,
+        ridge: float = 0.01,
+        unit_rows: bool = False,
         max_pairs: int | None = None,
         seed: int = 0,
     ) -> None:
