@@ -9,6 +9,8 @@ import pytest
 
 from corrhash import InputError
 from corrhash.datasets import load_dataset, make_pairs, supervise
+from corrhash.experiments.settings import new_hasher
+from corrhash.experiments.tuning import MOST_CONFIGURATIONS, configurations
 from corrhash.methods import METHODS, Hasher
 from corrhash.metrics import evaluate
 from corrhash.relevance import Similarity
@@ -232,3 +234,18 @@ def test_items_of_another_width_are_refused(name, pairs, fitted):
         fitted(name).encode_image(pairs.images[:, 1:])
     with pytest.raises(InputError, match=r"trained on 400 columns of texts. Got 399"):
         fitted(name).encode_text(pairs.texts[:, 1:])
+
+
+def test_the_grid_holds_valid_settings_and_no_more_than_the_budget(name):
+    tried = configurations(METHODS[name])
+    assert 1 < len(tried) <= MOST_CONFIGURATIONS
+    for params in tried:
+        hasher = new_hasher(METHODS[name], N_BITS, params)
+        assert {p: setting(hasher, p) for p in params} == params
+
+
+def setting(hasher, name):
+    """``training.epochs`` is the field of a parameter."""
+    outer, _, inner = name.partition(".")
+    value = getattr(hasher, outer)
+    return getattr(value, inner) if inner else value
