@@ -19,7 +19,7 @@ LAYERS = [
     ["metrics", "index", "losses", "networks"],
     ["methods"],
     ["experiments", "sheet"],
-    ["demo"],
+    ["demo", "cli_study"],
     ["cli"],
 ]
 

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from corrhash import __version__
+from corrhash import __version__, cli_study
 from corrhash.cache_folder import caching_in
 from corrhash.errors import InputError
 from corrhash.progress import Step, listening
@@ -274,6 +274,9 @@ def encode(
         codes = encode_pairs(trained.hasher, pairs)
         save_codes(path, codes, pairs.row_keys())
     _say(f"{codes['image']} of images and of texts each: {path}")
+
+
+app.command()(cli_study.run)
 
 
 @app.command()

@@ -1,0 +1,61 @@
+"""Where the data of experiments comes from: names of datasets, and places on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from corrhash.datasets import load_dataset
+from corrhash.datasets.base import RetrievalSplit
+from corrhash.errors import InputError
+from corrhash.experiments.experiment import PICTURES, Experiment, Settings
+from corrhash.experiments.settings import method_class
+
+KEPT = 2
+"""Splits that a process keeps: experiments on the same data stand together."""
+
+
+def parse_places(texts: list[str]) -> dict[str, str]:
+    """``["coco16k=DIR"]`` -> ``{"coco16k": "DIR"}``.
+
+    >>> parse_places(["photos=/data/photos"])
+    {'photos': '/data/photos'}
+    """
+    places = {}
+    for text in texts:
+        name, equals, place = text.partition("=")
+        if not (name and equals and place):
+            raise InputError(f"Write where a dataset is as NAME=PLACE. Got {text!r}.")
+        places[name] = place
+    return places
+
+
+def load_split(experiment: Experiment, places: Mapping[str, str]) -> RetrievalSplit:
+    """The dataset of an experiment, split by its seed, with what its pictures become."""
+    place = places.get(experiment.dataset, experiment.dataset)
+    features = image_features_of(experiment)
+    return _load(
+        place, experiment.seed, None if features == PICTURES else features, experiment.options
+    )
+
+
+def image_features_of(experiment: Experiment) -> str:
+    """What pictures become for this experiment."""
+    return experiment.image_features or method_class(experiment.method).image_features or PICTURES
+
+
+@lru_cache(maxsize=KEPT)
+def _load(place: str, seed: int, features: str | None, options: Settings) -> RetrievalSplit:
+    named: dict[str, Any] = dict(options)
+    return load_dataset(place, seed=seed, image_features=_found(features, place), **named)
+
+
+def _found(features: str | None, place: str) -> str | None:
+    """A file of features by its path, if it lies beside the data; other names as they are."""
+    if features is None:
+        return None
+    folder = Path(place) if Path(place).is_dir() else Path(place).parent
+    beside = folder / features
+    return str(beside) if beside.is_file() else features
