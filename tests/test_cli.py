@@ -22,7 +22,7 @@ from corrhash.experiments.trained_model import TrainedModel
 from corrhash.networks.alexnet import AlexNet
 from corrhash.networks.small import SmallCNN
 
-VERBS = ["demo", "train", "evaluate", "encode", "run", "methods", "datasets"]
+VERBS = ["demo", "train", "evaluate", "encode", "run", "report", "methods", "datasets"]
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ LAYERS = [
 HOMES = {
     "torch": ["losses", "networks", "methods"],
     "transformers": ["networks.transformers"],
-    "matplotlib": ["experiments.plots"],
+    "matplotlib": ["experiments.plots", "experiments.figures"],
     "typer": ["cli"],
     "rich": ["cli"],
     "numba": ["kernels"],

@@ -277,6 +277,7 @@ def encode(
 
 
 app.command()(cli_study.run)
+app.command()(cli_study.report)
 
 
 @app.command()

@@ -89,6 +89,23 @@ def run(
     _say(f"Next: corrhash report {folder} --out report")
 
 
+def report(
+    results: Annotated[
+        Path, typer.Argument(metavar="RESULTS", help="A folder that **corrhash run** wrote.")
+    ],
+    folder: Annotated[Path, typer.Option("--out", help="Folder for the report.")],
+) -> None:
+    """Make tables and figures of results: Markdown, LaTeX, CSV and one HTML page.
+
+    MAP of all methods, variants of CHN, what rounding to codes costs, the claims of the paper, what
+    is better than what, curves, histograms. Made of the result files and of nothing else.
+    """
+    from corrhash.experiments.report import write_report
+
+    page = write_report(results, folder)
+    _say(f"Open {page}")
+
+
 def study_table(state: StudyState) -> Table:
     """How far each row is, and what its last model reached."""
     table = Table(title=progress_of(state), title_justify="left", box=None, pad_edge=False)

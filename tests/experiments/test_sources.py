@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from corrhash import InputError
+from corrhash.experiments import sources
 from corrhash.experiments.experiment import Experiment, settings
 from corrhash.experiments.sources import _found, image_features_of, load_split, parse_places
 
@@ -38,4 +39,11 @@ def test_a_file_of_features_beside_the_data_is_found(tmp_path):
     for place in (tmp_path, tmp_path / "manifest.jsonl"):
         assert _found("features.npy", str(place)) == str(tmp_path / "features.npy")
     assert _found("simple", str(tmp_path)) == "simple"
-    assert _found(None, str(tmp_path)) is None
+
+
+def test_the_place_of_a_dataset_of_the_table_is_its_root(monkeypatch):
+    asked = []
+    monkeypatch.setattr(sources, "load_dataset", lambda name, **given: asked.append((name, given)))
+    load_split(Experiment("scenes", "chn", 16, 5), {"scenes": "DIR"})
+    expected = {"seed": 5, "image_features": None, "root": "DIR"}
+    assert asked == [("scenes", expected)]

@@ -47,7 +47,7 @@ class Experiment:
     --------
     >>> experiment = Experiment("synthetic", "cvh", 16, seed=0, params=settings({"eps": 0.5}))
     >>> experiment.name
-    'synthetic-cvh-16-0-ac08d5b9ec5c'
+    'synthetic-cvh-16-0-3bbc2a64098b'
     """
 
     dataset: str

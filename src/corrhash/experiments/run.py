@@ -17,6 +17,8 @@ from corrhash.codes import Codes
 from corrhash.datasets import ImageFiles, supervise
 from corrhash.datasets.base import PARTS, PairedDataset, RetrievalSplit
 from corrhash.datasets.fingerprint import fingerprint_of
+from corrhash.datasets.image_features import SIMPLE
+from corrhash.datasets.simple_features import N_FEATURES
 from corrhash.errors import InputError
 from corrhash.experiments.directions import DIRECTIONS, score_directions
 from corrhash.experiments.experiment import PICTURES, Experiment
@@ -246,10 +248,11 @@ def _dataset_facts(
 
 
 def _what_images_are(experiment: Experiment, split: RetrievalSplit) -> str:
-    features = image_features_of(experiment)
-    return (
-        "vectors of the dataset" if features == PICTURES and not _has_pictures(split) else features
-    )
+    """What pictures became; vectors that the dataset brings stay as they are."""
+    features, images = image_features_of(experiment), split.pairs.images
+    ready = features == PICTURES and not _has_pictures(split)
+    passed = features == SIMPLE and images.shape[1] != N_FEATURES
+    return "vectors of the dataset" if ready or passed else features
 
 
 def _plain(value: Any) -> Any:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from corrhash.datasets import load_dataset
+from corrhash.datasets import DATASETS, load_dataset
 from corrhash.datasets.base import RetrievalSplit
 from corrhash.errors import InputError
 from corrhash.experiments.experiment import PICTURES, Experiment, Settings
@@ -33,11 +33,20 @@ def parse_places(texts: list[str]) -> dict[str, str]:
 
 
 def load_split(experiment: Experiment, places: Mapping[str, str]) -> RetrievalSplit:
-    """The dataset of an experiment, split by its seed, with what its pictures become."""
-    place = places.get(experiment.dataset, experiment.dataset)
+    """The dataset of an experiment, split by its seed, with what its pictures become.
+
+    A place is the root of a dataset in ``DATASETS``, and else the dataset itself.
+    """
+    name, place = experiment.dataset, places.get(experiment.dataset)
+    options = experiment.options
+    if place is not None and name in DATASETS:
+        options = (*options, ("root", place))
     features = image_features_of(experiment)
     return _load(
-        place, experiment.seed, None if features == PICTURES else features, experiment.options
+        name if place is None or name in DATASETS else place,
+        experiment.seed,
+        None if features == PICTURES else _found(features, place or "."),
+        options,
     )
 
 
@@ -47,15 +56,13 @@ def image_features_of(experiment: Experiment) -> str:
 
 
 @lru_cache(maxsize=KEPT)
-def _load(place: str, seed: int, features: str | None, options: Settings) -> RetrievalSplit:
+def _load(name: str, seed: int, features: str | None, options: Settings) -> RetrievalSplit:
     named: dict[str, Any] = dict(options)
-    return load_dataset(place, seed=seed, image_features=_found(features, place), **named)
+    return load_dataset(name, seed=seed, image_features=features, **named)
 
 
-def _found(features: str | None, place: str) -> str | None:
+def _found(features: str, place: str) -> str:
     """A file of features by its path, if it lies beside the data; other names as they are."""
-    if features is None:
-        return None
     folder = Path(place) if Path(place).is_dir() else Path(place).parent
     beside = folder / features
     return str(beside) if beside.is_file() else features
