@@ -36,11 +36,20 @@ def draw_architecture() -> Figure:
     panel.set(xlim=(0, 100), ylim=(0, 46))
     panel.set_axis_off()
     rows = {
-        36: (BLUE, ["a picture", "AlexNet\nconv1 ... fc7", "fch\nb tanh units", "u", "code\nsgn(u)"]),
+        36: (
+            BLUE,
+            ["a picture", "AlexNet\nconv1 ... fc7", "fch\nb tanh units", "u", "code\nsgn(u)"],
+        ),
         10: (
             ORANGE,
-            ["words", "occurrences\n1 or 0 a word", "hidden layer\nReLU, dropout", "fch\nb tanh units",
-             "v", "code\nsgn(v)"],
+            [
+                "words",
+                "occurrences\n1 or 0 a word",
+                "hidden layer\nReLU, dropout",
+                "fch\nb tanh units",
+                "v",
+                "code\nsgn(v)",
+            ],
         ),
     }
     places = {36: [3, 17, 47, 66, 84], 10: [3, 17, 32, 47, 66, 84]}
@@ -59,12 +68,16 @@ def draw_architecture() -> Figure:
         arrow(panel, (70, edge), (70, y + (-1.2 if side == "u" else 1.2)))
         text = f"quantization max-margin loss: max(0, δ - cos(|{side}|, 1))"
         panel.text(70, y, text, ha="center", va="center", fontsize=9, color=INK)
-    panel.text(17, 21.5, "s = +1 for a similar pair,\n-1 for a dissimilar one", fontsize=9, color=INK)
+    panel.text(
+        17, 21.5, "s = +1 for a similar pair,\n-1 for a dissimilar one", fontsize=9, color=INK
+    )
     arrow(panel, (34, 23), (52, 23))
     return figure
 
 
-def box(panel: Any, x: float, y: float, width: float, height: float, text: str, colour: str) -> None:
+def box(
+    panel: Any, x: float, y: float, width: float, height: float, text: str, colour: str
+) -> None:
     style = {"facecolor": f"{colour}22", "edgecolor": colour, "boxstyle": "round,pad=0.2"}
     panel.add_patch(FancyBboxPatch((x, y), width, height, **style))
     middle = (x + width / 2, y + height / 2)
