@@ -92,7 +92,7 @@ def test_a_part_of_a_plan_is_run(plan):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"metods": []}, "There is no 'metods' in a plan:.*Choose one of: datasets"),
+        ({"bits": []}, "There is no 'bits' in a plan:.*Choose one of: datasets"),
         ({"n_bits": []}, r"n_bits is missing. Write for instance n_bits = \[16, 32\]"),
         ({"n_bits": 16}, "n_bits of a plan must be a list. Got 16"),
         ({"methods": ["cvhh"]}, "There is no method 'cvhh'"),
