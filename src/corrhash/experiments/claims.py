@@ -116,7 +116,7 @@ def _line(
     if gap is None:
         return [*first, "-", "-", "-", paper, "not measured"]
     interval = f"{three_digits(gap.low, sign=True)} to {three_digits(gap.high, sign=True)}"
-    p = "-" if gap.p_seeds is None else f"{gap.p_seeds:.3f}"
+    p = "-" if gap.p_seeds is None else three_digits(gap.p_seeds)
     measured = three_digits(gap.mean, sign=True)
     return [*first, measured, interval, p, paper, VERDICTS[gap.verdict]]
 

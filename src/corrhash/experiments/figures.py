@@ -80,7 +80,7 @@ def draw_curves(found: Gathered) -> Figure | None:
             panel.set_xlabel(label)
             _tidy(panel)
         panels[line, 0].set_ylabel("precision")
-    _legend(figure, panels[0, 0])
+    _legend(figure, panels[0])
     return figure
 
 
@@ -116,7 +116,7 @@ def draw_bits(found: Gathered) -> Figure | None:
         panel.set(title=f"{arrow(direction)}, {dataset}", xlabel="bits")
         _tidy(panel)
     panels[0].set_ylabel("MAP")
-    _legend(figure, panels[0])
+    _legend(figure, panels)
     return figure
 
 
@@ -152,7 +152,7 @@ def draw_training(found: Gathered) -> Figure | None:
         reached.set(title="validation items", xlabel="epoch", ylabel="MAP, mean of directions")
         _tidy(loss)
         _tidy(reached)
-    _legend(figure, panels[0, 0])
+    _legend(figure, panels[:, 0])
     return figure
 
 
@@ -235,9 +235,13 @@ def _style(row: str, rows: list[str]) -> dict[str, Any]:
     return {"color": COLOURS[number % len(COLOURS)], "linestyle": dash, "linewidth": 1.4}
 
 
-def _legend(figure: Figure, panel: Any) -> None:
-    handles, labels = panel.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right center", frameon=False)
+def _legend(figure: Figure, panels: Any) -> None:
+    """Every row once, though not every panel has it."""
+    drawn = [panel.get_legend_handles_labels() for panel in panels]
+    lines = {
+        label: h for handles, labels in drawn for h, label in zip(handles, labels, strict=True)
+    }
+    figure.legend(lines.values(), lines, loc="outside right center", frameon=False)
 
 
 def _tidy(panel: Any) -> None:

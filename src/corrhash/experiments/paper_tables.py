@@ -174,7 +174,7 @@ def _difference(
         return "-"
     text = f"{three_digits(gap.mean, sign=True)} [{three_digits(gap.low, sign=True)}, "
     text += f"{three_digits(gap.high, sign=True)}]"
-    return text if gap.p_seeds is None else f"{text}, p {gap.p_seeds:.3f}".replace("p 0.", "p .")
+    return text if gap.p_seeds is None else f"{text}, p {three_digits(gap.p_seeds)}"
 
 
 def published_table(found: Gathered, dataset: str) -> Table | None:
