@@ -128,18 +128,21 @@ class Plan:
         tune: bool | None = None,
         supervision: str | None = None,
     ) -> Plan:
-        """A part of the plan, or the whole of it tuned or taught otherwise."""
+        """A part of the plan, or the whole of it tuned or taught otherwise.
+
+        Rows that have lengths or seeds of their own are left out where none of them is wanted.
+        """
         methods, n_bits, seeds = tuple(methods), tuple(n_bits), tuple(seeds)
         for name in methods:
             _check_known(name, [row.name for row in self.rows], "The plan has no method")
-        rows = tuple(row for row in self.rows if not methods or row.name in methods)
-        if n_bits:
-            rows = tuple(replace(row, n_bits=row.n_bits and n_bits) for row in rows)
-        if seeds:
-            rows = tuple(replace(row, seeds=None) for row in rows)
+        rows = [row for row in self.rows if not methods or row.name in methods]
+        rows = [
+            replace(row, n_bits=_among(row.n_bits, n_bits), seeds=_among(row.seeds, seeds))
+            for row in rows
+        ]
         return replace(
             self,
-            rows=rows,
+            rows=tuple(row for row in rows if row.n_bits != () and row.seeds != ()),
             n_bits=n_bits or self.n_bits,
             seeds=seeds or self.seeds,
             tune=self.tune if tune is None else tune,
@@ -169,6 +172,11 @@ class Plan:
             return False
         wanted = {"methods": row.name, "n_bits": n_bits, "seeds": seed}
         return all(value in self.unseen.get(key, (value,)) for key, value in wanted.items())
+
+
+def _among(own: Sequence[Any] | None, wanted: Sequence[Any]) -> tuple[Any, ...] | None:
+    """What of a row's own lengths or seeds is wanted; None where it has none of its own."""
+    return None if own is None else tuple(each for each in own if not wanted or each in wanted)
 
 
 def read_plan(path: str | Path) -> Plan:
