@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import platform
@@ -91,6 +92,8 @@ def run(
     result = save_result(experiment, facts, arrays, folder)
     if checkpoint is not None:
         shutil.rmtree(checkpoint, ignore_errors=True)
+        with contextlib.suppress(OSError):  # others are not finished yet
+            checkpoint.parent.rmdir()
     return result
 
 

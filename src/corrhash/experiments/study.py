@@ -187,7 +187,8 @@ class _Study:
         row = self._row(experiment)
         if work is run:
             row.runs_done += 1
-            row.last = found.n_bits, *(found.map(direction) for direction in DIRECTIONS)
+            if not experiment.unseen:  # whose MAP compares with nothing else
+                row.last = found.n_bits, *(found.map(direction) for direction in DIRECTIONS)
         else:
             row.trials_done += 1
 
