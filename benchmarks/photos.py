@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from corrhash.datasets import PairedDataset, Reader, RetrievalSplit, Vocabulary, supervise
+from corrhash.datasets import RetrievalSplit, TextOptions, load_dataset, supervise
 from corrhash.datasets.supervision import CHOICES, NOT_NEEDED
 from corrhash.experiments.directions import DIRECTIONS, encode_pairs, score_directions
 from corrhash.experiments.settings import new_hasher, parse_params
@@ -32,26 +32,8 @@ NAME = ("method", "bits", "seed", "supervision")
 
 def load_photos(folder: Path, features: str) -> RetrievalSplit:
     """The photos with their features and the occurrences of the most frequent words."""
-    lines = [json.loads(line) for line in (folder / "manifest.jsonl").open()]
-    parts = np.array([line["split"] for line in lines])
-    names = sorted({name for line in lines for name in line["labels"]})
-    labels = np.array([[name in line["labels"] for name in names] for line in lines])
-    texts = [line["text"] for line in lines]
-    counted = [text for text, part in zip(texts, parts, strict=True) if part != "query"]
-    vocabulary = Vocabulary.fit(counted, top=N_WORDS)
-    pairs = PairedDataset(
-        images=np.load(folder / features).astype(np.float32),
-        texts=vocabulary.occurrences(texts),
-        labels=labels,
-        keys=[line["image"] for line in lines],
-        label_names=names,
-    )
-    train, validation, query = (
-        np.flatnonzero(parts == part) for part in ("train", "validation", "query")
-    )
-    database = np.flatnonzero(parts != "query")
-    reader = Reader(vocabulary)
-    return RetrievalSplit(pairs, train, validation, query, database, reader, folder.name)
+    words = TextOptions(top=N_WORDS, min_count=1)
+    return load_dataset(folder, image_features=str(folder / features), texts=words)
 
 
 def make_hasher(name: str, n_bits: int, seed: int, params: dict[str, Any]) -> Any:

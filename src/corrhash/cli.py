@@ -355,7 +355,7 @@ def datasets(
     data: DataOption = None,
     sheet: Annotated[
         Path | None,
-        typer.Option(help="Where check draws samples; by default NAME-samples.jpg, here."),
+        typer.Option(help="Where check draws samples; by default NAME-samples.png, here."),
     ] = None,
     seed: SeedOption = 0,
     cache: CacheOption = None,
@@ -388,7 +388,7 @@ def datasets(
             for line in check.lines():
                 _say(line)
             if check.pictures:
-                path = sheet or Path(f"{check.name}-samples.jpg")
+                path = sheet or Path(f"{check.name}-samples.png")
                 title = f"{check.name}: samples with texts and labels"
                 contact_sheet(check.pictures, check.captions, title=title, lines=6).save(path)
                 _say(f"Samples: {path}")

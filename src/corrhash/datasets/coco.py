@@ -32,9 +32,7 @@ SOURCE = Source(
     size="19 GB of pictures, 250 MB of annotations",
     licence="annotations CC BY 4.0; each picture with the terms of Flickr",
     pieces={
-        f"{kind}_{part}": Piece(
-            f"{what} of {part}", _places(kind, part), optional=part == "train"
-        )
+        f"{kind}_{part}": Piece(f"{what} of {part}", _places(kind, part), optional=part == "train")
         for part in PARTS
         for kind, what in (("captions", "captions"), ("instances", "things"))
     },

@@ -40,17 +40,18 @@ def embedded_words(path: str | Path) -> EmbeddedWords:
     """The words in a picture file; none if it has none or cannot be read."""
     try:
         with Image.open(path) as picture:
-            found = [*_iptc(picture), *_xmp(picture), *_exif(picture)]
+            all_words = [*_iptc(picture), *_xmp(picture), *_exif(picture)]
     except UNREADABLE:
         return EmbeddedWords()
+    found = [(kind, " ".join(text.split())) for kind, text in all_words]
     captions, keywords = (
-        tuple(dict.fromkeys(text.strip() for which, text in found if which == kind and text.strip()))
+        tuple(dict.fromkeys(text for which, text in found if which == kind and text))
         for kind in ("caption", "keyword")
     )
     return EmbeddedWords(captions, keywords)
 
 
-def _iptc(picture: Image.Image) -> Iterator[tuple[str, str]]:
+def _iptc(picture: Any) -> Iterator[tuple[str, str]]:
     try:
         entries = IptcImagePlugin.getiptcinfo(picture) or {}
     except UNREADABLE:

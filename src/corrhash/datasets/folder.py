@@ -42,7 +42,7 @@ def load(
     path : the folder.
     seed : of the split.
     captions : ``beside`` a picture in a ``.txt`` file of the same name; ``inside`` it, as IPTC, XMP
-        or EXIF; in ``names`` of files; or ``auto``, for each picture the first of these that it has.
+        or EXIF; in ``names`` of files; or ``auto``, for each picture the first that it has.
     labels : ``none``; ``folders``, where the folders that a picture is in name what it shows; or
         ``keywords``, those inside the pictures.
     n_query, n_validation, n_train : sizes of the split.

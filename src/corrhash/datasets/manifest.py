@@ -220,7 +220,5 @@ def _parquet(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         table = pyarrow.parquet.read_table(path)
     except (OSError, pyarrow.ArrowException) as error:
         raise InputError(f"{path} cannot be read as Parquet: {error}.") from error
-    number = 0
-    for batch in table.to_batches():
-        for number, cells in enumerate(batch.to_pylist(), number + 1):
-            yield number, cells
+    rows = (cells for batch in table.to_batches() for cells in batch.to_pylist())
+    yield from enumerate(rows, 1)

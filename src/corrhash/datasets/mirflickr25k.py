@@ -22,14 +22,13 @@ from corrhash.errors import InputError
 from corrhash.progress import report
 
 CONCEPTS = (
-    "animals baby bird car clouds dog female flower food indoor lake male night people plant_life "
-    "portrait river sea sky structures sunset transport tree water"
-).split()
-STRICT = tuple(
-    f"{concept}_r1"
-    for concept in (
-        "baby bird car clouds dog female flower male night people portrait river sea tree"
-    ).split()
+    *("animals", "baby", "bird", "car", "clouds", "dog", "female", "flower", "food", "indoor"),
+    *("lake", "male", "night", "people", "plant_life", "portrait", "river", "sea", "sky"),
+    *("structures", "sunset", "transport", "tree", "water"),
+)
+STRICT = (
+    *("baby_r1", "bird_r1", "car_r1", "clouds_r1", "dog_r1", "female_r1", "flower_r1", "male_r1"),
+    *("night_r1", "people_r1", "portrait_r1", "river_r1", "sea_r1", "tree_r1"),
 )
 """Concepts that were annotated again, for pictures in which they stand out."""
 
@@ -100,7 +99,7 @@ def load_24(
     n_train: int | None = None,
 ) -> RetrievalSplit:
     """MIRFLICKR-25K as in most papers since: 20,015 pairs, 1,386 tags, 24 concepts."""
-    files = _read(root, load_24, CONCEPTS)
+    files = _read(root, load_24, [*CONCEPTS])
     frequent = files.frequent_tags()
     tagged = np.array([not frequent.isdisjoint(TAGS.words_of(text)) for text in files.texts])
     kept = np.flatnonzero(tagged & (np.diff(files.labels.indptr) > 0))

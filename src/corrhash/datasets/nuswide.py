@@ -92,8 +92,10 @@ def load(
             kept.tolist(),
             len(names),
         ),
-        texts=[" ".join(words[column] for column in tags.indices[start:end])
-               for start, end in zip(tags.indptr[kept], tags.indptr[kept + 1], strict=True)],
+        texts=[
+            " ".join(words[column] for column in tags.indices[start:end])
+            for start, end in zip(tags.indptr[kept], tags.indptr[kept + 1], strict=True)
+        ],
         labels=labels[kept],
         keys=[names[row] for row in kept],
         label_names=frequent,

@@ -73,6 +73,6 @@ def _stretched(values: np.ndarray) -> np.ndarray:
     """Greys without a known scale, from their darkest to their lightest."""
     finite = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
     low, high = float(finite.min()), float(finite.max())
-    if 0 <= low and 1 < high <= 255:
+    if low >= 0 and 1 < high <= 255:
         return finite  # eight bits in a wider type
     return (finite - low) * (255 / max(high - low, 1e-12))

@@ -66,8 +66,8 @@ def load(
     sizes = {"n_query": n_query, "n_validation": n_validation, "n_train": n_train}
     given = {"train": train, "query": query, "database": database}
     if whole is not None or any(_has(arrays, names) for names in WHOLE_NAMES):
-        names = whole or next(names for names in WHOLE_NAMES if _has(arrays, names))
-        split = draw_own(_pairs(path, arrays, names), seed, sizes)
+        three = whole or next(names for names in WHOLE_NAMES if _has(arrays, names))
+        split = draw_own(_pairs(path, arrays, three), seed, sizes)
         return replace(split, name=path.stem)
     names = {part: of for part, of in given.items() if of} or _known(arrays)
     if "train" not in names or "query" not in names:
@@ -156,7 +156,8 @@ def _rows_of(pairs: PairedDataset, others: PairedDataset) -> np.ndarray | None:
 
 def _contents(pairs: PairedDataset) -> list[bytes]:
     texts = pairs.texts.toarray() if sp.issparse(pairs.texts) else np.asarray(pairs.texts)
-    return [image.tobytes() + text.tobytes() for image, text in zip(pairs.images, texts, strict=True)]
+    both = zip(pairs.images, texts, strict=True)
+    return [image.tobytes() + text.tobytes() for image, text in both]
 
 
 def _stacked(parts: list[PairedDataset]) -> PairedDataset:
