@@ -20,7 +20,8 @@ UNREADABLE = (
     struct.error,
     zlib.error,
     Image.DecompressionBombError,
-    Image.DecompressionBombWarning,  # where warnings are errors
+    Image.DecompressionBombWarning,  # this and the next: where warnings are errors
+    UserWarning,
 )
 """What decoders raise for damaged files; which of them depends on format and damage."""
 
