@@ -104,9 +104,7 @@ def test_accents_and_backslashes_of_other_systems_give_the_same_keys(tmp_path):
     ways = ["été\\{}.jpg", unicodedata.normalize("NFD", "été/{}.jpg")]
     keys = [
         load(
-            write(
-                tmp_path, "jsonl", [{"image": way.format(i), "text": "a"} for i in range(10)]
-            )
+            write(tmp_path, "jsonl", [{"image": way.format(i), "text": "a"} for i in range(10)])
         ).query.row_keys()
         for way in ways
     ]

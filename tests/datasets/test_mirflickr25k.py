@@ -109,7 +109,10 @@ def test_full_files_give_the_published_sizes(full, caplog):
     with caplog.at_level(logging.WARNING):
         paper, other = load(full), load_24(full)
     sizes = [
-        [len(getattr(split, f"{part}_rows")) for part in ("query", "validation", "train", "database")]
+        [
+            len(getattr(split, f"{part}_rows"))
+            for part in ("query", "validation", "train", "database")
+        ]
         for split in (paper, other)
     ]
     assert sizes == [[1000, 1000, 4000, 24000], [2000, 1000, 10000, 18015]]
