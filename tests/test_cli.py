@@ -237,6 +237,25 @@ def test_ones_own_pictures_are_trained_on_evaluated_moved_and_not_changed(
     assert "is not what the model was trained on" in said
 
 
+def test_a_folder_without_labels_and_arrays_without_a_database_are_evaluated(tmp_path):
+    folder = boats(tmp_path / "boats")
+    (folder / "manifest.csv").unlink()
+    for i in range(30):
+        (folder / f"{i}.txt").write_text(f"a {'red boat' if i % 2 else 'green tree'} {i % 5}")
+    run("train", folder, "--method", "cvh", "--bits", "4", "--out", tmp_path / "m")
+    assert "partner among the first 10" in run("evaluate", tmp_path / "m", folder).output
+    rng = np.random.default_rng(0)
+    rows = {"tr": 40, "te": 10}
+    arrays = {f"I_{part}": rng.normal(size=(n, 4)) for part, n in rows.items()}
+    arrays |= {f"T_{part}": rng.normal(size=(n, 4)) for part, n in rows.items()}
+    arrays |= {f"L_{part}": np.eye(2)[np.arange(n) % 2] for part, n in rows.items()}
+    np.savez(tmp_path / "a.npz", **arrays)
+    run("train", tmp_path / "a.npz", "--method", "cvh", "--bits", "4", "--out", tmp_path / "n")
+    said = run("evaluate", tmp_path / "n", tmp_path / "a.npz").output
+    assert "MAP" in said
+    assert "without training items" not in said  # nothing would be left
+
+
 def test_a_published_dataset_is_found_below_its_root(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     coco(tmp_path / "data")

@@ -257,7 +257,8 @@ def evaluate(
     """Measure a model on the queries of a dataset, in both directions.
 
     The queries are those that training held out. The database is everything else; the second row
-    leaves out what was trained on.
+    leaves out what was trained on. Without labels, queries look for their partners among one
+    another.
     """
     from corrhash.datasets import place_of
     from corrhash.experiments.directions import ranked_pairs, score_directions
@@ -272,16 +273,17 @@ def evaluate(
     bounds = ties in ("optimistic", "pessimistic")  # not defined for NDCG
     options = {"reading": reading, "ties": ties, "ndcg_at": () if bounds else (100,)}
     scores = score_directions(split, query, database, **options)
-    unseen = ~split.train_in_database
-    new = {side: codes[unseen] for side, codes in database.items()}
-    without = score_directions(split.without_trained(), query, new, **options)
+    both, unseen = {"all": scores}, ~split.train_in_database
+    if split.query.labels is not None and unseen.any():
+        new = {side: codes[unseen] for side, codes in database.items()}
+        without = score_directions(split.without_trained(), query, new, **options)
+        both["without_training_items"] = without
     if as_json:
-        both = {"all": scores, "without_training_items": without}
         plain = {name: {d: s.as_dict() for d, s in of.items()} for name, of in both.items()}
         plain["dataset"] = _described(split)
         sys.stdout.write(json.dumps(plain) + "\n")
         return
-    _print_scores(scores, without)
+    _print_scores(scores, both.get("without_training_items"))
     _say(f"{split.name}: {split.fingerprint}")
 
 
@@ -374,19 +376,15 @@ def datasets(
 
     match words or []:
         case []:
-            table = Table(box=None, pad_edge=False)
-            table.add_column("dataset", style="bold")
-            table.add_column("what it is")
             for name in DATASETS:
-                table.add_row(name, _first_line(DATASETS[name]))
-            out.print(table)
-            _say("Or a folder of pictures, a manifest (.csv, .jsonl, .parquet), or arrays (.mat).")
+                _say("\n".join(about(name)))
+            _say("A folder of pictures, a manifest (.csv, .jsonl, .parquet) or a file of arrays")
+            _say("(.npz, .mat) is a dataset too: give its path.")
         case ["check", dataset]:
             options = data_options(dataset, root, data or [])
             with _progress(), caching_in(cache):
                 check = check_dataset(dataset, seed=seed, **options)
-            for line in check.lines():
-                _say(line)
+            _say("\n".join(check.lines()))
             if check.pictures:
                 path = sheet or Path(f"{check.name}-samples.png")
                 title = f"{check.name}: samples with texts and labels"
@@ -395,8 +393,7 @@ def datasets(
             if not check.complete:
                 raise typer.Exit(1)
         case [name] if name in DATASETS:
-            for line in about(name):
-                _say(line)
+            _say("\n".join(about(name)))
         case _:
             raise InputError(
                 f"Got {' '.join(words or [])!r}. Write: corrhash datasets, corrhash datasets NAME, "
@@ -525,14 +522,15 @@ def _add_scores(table: Table, scores: dict[str, Scores], *cells: str) -> None:
     table.add_row(*cells, *(f"{of_direction.map:.3f}" for of_direction in scores.values()))
 
 
-def _print_scores(scores: dict[str, Scores], without: dict[str, Scores]) -> None:
+def _print_scores(scores: dict[str, Scores], without: dict[str, Scores] | None) -> None:
     """The numbers of both directions and the choices they rest on."""
     first, *_ = scores.values()
     table = _score_table(
         f"ranked by {first.ranked_by}, reading={first.reading}, ties={first.ties}", ""
     )
     _add_scores(table, scores, "MAP")
-    _add_scores(table, without, "MAP, database without training items")
+    if without is not None:
+        _add_scores(table, without, "MAP, database without training items")
     rows = {
         "precision@1": lambda s: s.precision_at.get(1),
         "precision@100": lambda s: s.precision_at.get(100),
@@ -542,6 +540,9 @@ def _print_scores(scores: dict[str, Scores], without: dict[str, Scores]) -> None
     for name, number in rows.items():
         values = [number(s) for s in scores.values()]
         table.add_row(name, *("-" if v is None else f"{v:.3f}" for v in values))
+    for rank in first.recall_at or ():
+        values = [(s.recall_at or {})[rank] for s in scores.values()]
+        table.add_row(f"partner among the first {rank}", *(f"{v:.3f}" for v in values))
     counts = {
         "queries": "n_queries",
         "  without a relevant item": "n_empty",

@@ -108,13 +108,8 @@ def full(tmp_path_factory):
 def test_full_files_give_the_published_sizes(full, caplog):
     with caplog.at_level(logging.WARNING):
         paper, other = load(full), load_24(full)
-    sizes = [
-        [
-            len(getattr(split, f"{part}_rows"))
-            for part in ("query", "validation", "train", "database")
-        ]
-        for split in (paper, other)
-    ]
+    parts = ("query", "validation", "train", "database")
+    sizes = [[len(getattr(split, f"{p}_rows")) for p in parts] for split in (paper, other)]
     assert sizes == [[1000, 1000, 4000, 24000], [2000, 1000, 10000, 18015]]
     assert paper.pairs.labels.shape == (25000, 38)
     assert other.pairs.labels.shape == (20015, 24)

@@ -39,7 +39,7 @@ def test_names_of_the_table_come_before_places(tmp_path, monkeypatch):
     ("name", "options", "message"),
     [
         ("notes.docx", {}, "is no dataset: its name ends in '.docx'"),
-        ("nowhere.csv", {}, "There is no dataset '.*nowhere.csv'. Choose one of: coco"),
+        ("nowhere.csv", {}, "There is no dataset '.*nowhere.csv', and no such file"),
         ("pictures", {"root": "data"}, "has no files below a root"),
         ("pictures", {"year": 2014}, "no option 'year'. It has: captions, labels, n_query"),
     ],

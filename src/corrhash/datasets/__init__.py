@@ -17,7 +17,7 @@ from corrhash.datasets.picture_check import leave_out_unreadable
 from corrhash.datasets.reader import Reader, TextOptions, Vocabulary, fit_reader
 from corrhash.datasets.supervision import Supervision, supervise
 from corrhash.datasets.synthetic import make_pairs
-from corrhash.errors import InputError
+from corrhash.errors import InputError, did_you_mean
 from corrhash.lazy_table import LazyTable
 
 DATASETS = LazyTable(
@@ -104,9 +104,15 @@ def load_raw(
 
 def find_loader(name: str | Path) -> Callable[..., Any]:
     """What loads a dataset of the table, or what is at a path."""
-    if str(name) in DATASETS or not Path(name).exists():
+    if str(name) in DATASETS:
         load: Callable[..., Any] = DATASETS[str(name)]
         return load
+    if not Path(name).exists():
+        raise InputError(
+            f"There is no dataset {str(name)!r}, and no such file or folder."
+            f"{did_you_mean(str(name), DATASETS)} Choose one of: {', '.join(DATASETS)}; or give "
+            "the path of a folder of pictures, a manifest or a file of arrays."
+        )
     return own_loader(Path(name))
 
 

@@ -71,7 +71,8 @@ class DatasetCheck:
         )
         yield f"  {_words(self.split.pairs)}"
         yield from self._of_files(self.split)
-        yield f"  fingerprint: {fingerprint_of(self.split)}"
+        used = self.split if self.files is None else self.split.only(self.files.readable)
+        yield f"  fingerprint: {fingerprint_of(used)}"
 
     def _of_files(self, split: RetrievalSplit) -> Iterator[str]:
         if self.files is None:

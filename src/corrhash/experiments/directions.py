@@ -51,8 +51,12 @@ def score_directions(
 ) -> dict[str, Scores]:
     """The scores of both directions, by codes or by real-valued scores.
 
-    Text queries without any known word are left out.
+    Text queries without any known word are left out. Without labels an item's partner is all that
+    is known to be relevant: queries are then searched among one another.
     """
+    labels, labels_of_database = split.query.labels, split.database.labels
+    if labels is None:
+        database = query
     scores = {}
     for direction in DIRECTIONS:
         asked, answered = direction.split("->")
@@ -60,8 +64,8 @@ def score_directions(
         scores[direction] = evaluate(
             query[asked],
             database[answered],
-            split.query.labels,
-            split.database.labels,
+            labels,
+            labels_of_database,
             untagged=untagged,
             **options,
         )
