@@ -1,5 +1,7 @@
 """MS-COCO in miniature, in the files of either year."""
 
+import json
+
 import pytest
 
 from corrhash import InputError
@@ -52,3 +54,32 @@ def test_what_is_missing_or_damaged_is_told(tmp_path):
     path.write_text(path.read_text()[:1000])
     with pytest.raises(InputError, match=r"instances_val2017.json is damaged .*Unpack it again"):
         load(tmp_path, **SMALL)
+
+
+N_PICTURES, N_KEPT = 123287, 122218
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory):
+    """Annotations of as many pictures as COCO has, a caption and a thing for each."""
+    root = tmp_path_factory.mktemp("full")
+    (root / "annotations").mkdir()
+    things = [
+        {"id": number, "name": f"thing {number}", "supercategory": "s"} for number in range(80)
+    ]
+    for part, numbers in (("train", range(118287)), ("val", range(118287, N_PICTURES))):
+        images = [{"id": k, "file_name": f"{k:012}.jpg"} for k in numbers]
+        captions = [{"image_id": k, "id": k, "caption": f"word{k % 900}"} for k in numbers]
+        shown = [{"image_id": k, "category_id": k % 80} for k in numbers if k < N_KEPT]
+        for kind, entries in (("captions", captions), ("instances", shown)):
+            content = {"images": images, "annotations": entries, "categories": things}
+            (root / "annotations" / f"{kind}_{part}2017.json").write_text(json.dumps(content))
+    return root
+
+
+def test_full_files_give_the_published_sizes(full, caplog):
+    split = load(full)
+    assert split.counts == {"pictures": N_PICTURES, "categories": 80, "pairs": N_KEPT}
+    parts = (split.query_rows, split.validation_rows, split.train_rows, split.database_rows)
+    assert [len(rows) for rows in parts] == [5000, 1000, 10000, N_KEPT - 5000]
+    assert "as published" not in caplog.text
