@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from corrhash.datasets.base import PairedDataset, RetrievalSplit
@@ -22,7 +22,11 @@ FOLDERS = ("annotations", ".")
 
 
 def _places(kind: str, part: str) -> tuple[str, ...]:
-    return tuple(f"{folder}/{kind}_{part}{year}.json" for year in YEARS for folder in FOLDERS)
+    return tuple(
+        str(PurePosixPath(folder, f"{kind}_{part}{year}.json"))
+        for year in YEARS
+        for folder in FOLDERS
+    )
 
 
 SOURCE = Source(

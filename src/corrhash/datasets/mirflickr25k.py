@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from itertools import product
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,23 +37,23 @@ FEWEST_PICTURES = 20
 """A tag of fewer pictures does not count."""
 
 TAGS = WordForm("tags")
+REPORT_EVERY = 500
 _HOMES = ("mirflickr", "mirflickr25k", ".")
 _ANNOTATIONS = ("mirflickr25k_annotations_v080", "annotations", ".")
-REPORT_EVERY = 500
+
+
+def _places(*parts: tuple[str, ...]) -> tuple[str, ...]:
+    """Every way to put the parts together, the usual ones first."""
+    return tuple(str(PurePosixPath(*way)) for way in product(*parts))
+
 
 PIECES = {
-    "tags": Piece("tags, one file a picture", tuple(f"{home}/meta/tags" for home in _HOMES)),
+    "tags": Piece("tags, one file a picture", _places(_HOMES, ("meta/tags",))),
     "annotations": Piece(
         "annotations, one file a concept",
-        tuple(
-            f"{folder}/animals.txt"
-            for home in (".", *_HOMES[:2])
-            for folder in (f"{home}/{name}" for name in _ANNOTATIONS)
-        ),
+        _places((".", *_HOMES[:2]), _ANNOTATIONS, ("animals.txt",)),
     ),
-    "common_tags": Piece(
-        "frequent tags", tuple(f"{home}/doc/common_tags.txt" for home in _HOMES), optional=True
-    ),
+    "common_tags": Piece("frequent tags", _places(_HOMES, ("doc/common_tags.txt",)), optional=True),
 }
 
 
@@ -78,7 +79,7 @@ def load(
     n_train: int | None = None,
 ) -> RetrievalSplit:
     """MIRFLICKR-25K as in the paper of CHN: 25,000 photographs with tags, 38 concepts."""
-    files = _read(root, load, [*CONCEPTS, *STRICT])
+    files = _read(load.source.find(root), [*CONCEPTS, *STRICT])
     sizes = {"n_query": n_query, "n_validation": n_validation, "n_train": n_train}
     pairs = files.pairs(np.arange(len(files.numbers)))
     split = protocol_of("mirflickr25k", sizes).draw(pairs, "mirflickr25k", seed)
@@ -99,7 +100,7 @@ def load_24(
     n_train: int | None = None,
 ) -> RetrievalSplit:
     """MIRFLICKR-25K as in most papers since: 20,015 pairs, 1,386 tags, 24 concepts."""
-    files = _read(root, load_24, [*CONCEPTS])
+    files = _read(load_24.source.find(root), [*CONCEPTS])
     frequent = files.frequent_tags()
     tagged = np.array([not frequent.isdisjoint(TAGS.words_of(text)) for text in files.texts])
     kept = np.flatnonzero(tagged & (np.diff(files.labels.indptr) > 0))
@@ -148,15 +149,14 @@ class _Files:
         return {tag for tag, n in counts.items() if n >= FEWEST_PICTURES}
 
 
-def _read(root: str | Path, loader: Callable[..., RetrievalSplit], concepts: list[str]) -> _Files:
-    found = loader.source.find(root)  # type: ignore[attr-defined]
+def _read(found: Mapping[str, Path], concepts: list[str]) -> _Files:
     tags, annotations = found["tags"], found["annotations"].parent
     numbers = sorted(_numbers(path.name for path in tags.iterdir()))
     if not numbers:
         raise InputError(f"There is no tags1.txt, tags2.txt, ... in {tags}. Unpack it again.")
     return _Files(
         tags.parent.parent,
-        found["common_tags"],
+        found["common_tags"],  # None where it is not there
         numbers,
         _read_tags(tags, numbers),
         _read_concepts(annotations, concepts, numbers),

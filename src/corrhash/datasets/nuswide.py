@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,13 +23,13 @@ from corrhash.progress import report
 N_CONCEPTS = 21
 CHUNK = 1 << 25  # bytes of a table that are read at a time
 TAGS = WordForm("tags")
-PICTURE_FOLDERS = ("Flickr", "images", "Images", "image", "ImageData", ".")
+PICTURE_FOLDERS = ("Flickr", "images", "Images", "image", "ImageData")
 
 _HOMES = (".", "NUS-WIDE", "nuswide", "NUS_WIDE")
 
 
 def _places(*names: str) -> tuple[str, ...]:
-    return tuple(f"{home}/{name}" for name in names for home in _HOMES)
+    return tuple(str(PurePosixPath(home, name)) for name in names for home in _HOMES)
 
 
 SOURCE = Source(
@@ -58,14 +57,10 @@ SOURCE = Source(
             _places("NUS_WID_Tags/All_Tags.txt", "All_Tags.txt"),
             optional=True,
         ),
-        "pictures": Piece(
-            "pictures", _places(*(f"{name}/" for name in PICTURE_FOLDERS[:-1])), optional=True
-        ),
+        "pictures": Piece("pictures", _places(*PICTURE_FOLDERS), optional=True),
     },
     published={"pictures": 269648, "concepts": 81, "tags": 1000, "pairs": 195834},
 )
-
-log = logging.getLogger("corrhash")
 
 
 @from_source(SOURCE)
