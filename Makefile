@@ -8,7 +8,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 help:
 	@echo "make demo    draw pictures, learn codes, measure both directions"
 	@echo "make test    lint, types and tests"
-	@echo "make bench   speed against other programs, as ratios measured in one run"
+	@echo "make bench   speed against other programs, and how methods scale"
 	@echo "make lint    ruff, codespell, line lengths, file sizes"
 	@echo "make format  let ruff format the code"
 	@echo "make types   mypy"

@@ -1,1 +1,1 @@
-"""Speed against other programs, as ratios measured side by side in one run."""
+"""Speed against other programs, and growth with size, as ratios measured in one run."""

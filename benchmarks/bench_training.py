@@ -24,7 +24,7 @@ from corrhash.datasets import PairedDataset, load_dataset
 from corrhash.losses import quantization_margin_loss
 from corrhash.methods.batches import Batch, Rows, epoch_batches
 from corrhash.methods.chn import CHN
-from corrhash.methods.network_hasher import ENCODE_SIZE, _Trainer
+from corrhash.methods.network_hasher import ENCODE_SIZE, Trainer
 from corrhash.methods.training import Training
 from corrhash.methods.two_networks import Networks
 from corrhash.networks.inputs import Inputs, image_inputs, text_inputs, vector_length
@@ -56,14 +56,14 @@ class Task:
     what: str
     pairs: PairedDataset
 
-    def trainer(self) -> _Trainer:
+    def trainer(self) -> Trainer:
         training = Training(epochs=100, batch_size=BATCH)
         hasher = CHN(N_BITS, networks=Networks(width=1024), training=training)
         inputs = {
             side: vector_length(getattr(self.pairs, f"{side}s")) for side in ("image", "text")
         }
         hasher._build(inputs)
-        return _Trainer(hasher, self.pairs, self.pairs)
+        return Trainer(hasher, self.pairs, self.pairs)
 
     def training(self) -> Row:
         """An epoch of our loop against its bare steps."""
@@ -88,7 +88,7 @@ class Task:
         return compared(f"encoding {side}s, {self.what}", contenders)
 
 
-def prepared_step(trainer: _Trainer, rows: Rows) -> Step:
+def prepared_step(trainer: Trainer, rows: Rows) -> Step:
     """Images, texts and similarities of one step of the second epoch."""
     keyed = {"seed": trainer.training.seed, "epoch": 1}
     return (
@@ -98,13 +98,15 @@ def prepared_step(trainer: _Trainer, rows: Rows) -> Step:
     )
 
 
-def bare_epoch(trainer: _Trainer, steps: list[Step]) -> list[Tensor]:
+def bare_epoch(trainer: Trainer, steps: list[Step]) -> list[Tensor]:
     """Forward, backward and the optimizer's step, and nothing else."""
     hasher, optimizer, losses = trainer.hasher, trainer.optimizer, []
     trainer.networks.train()
     for images, texts, similarity in steps:
         u, v = trainer.networks["image"](images), trainer.networks["text"](texts)
-        loss = hasher._similarity_loss(Batch(u, v, similarity, labelled=True))
+        loss = hasher._similarity_loss(
+            Batch(u, v, similarity, {"image": similarity, "text": similarity})
+        )
         delta = hasher.delta_quantization
         quantization = quantization_margin_loss(u, delta) + quantization_margin_loss(v, delta)
         loss = loss + hasher.lambda_ * quantization
@@ -115,7 +117,7 @@ def bare_epoch(trainer: _Trainer, steps: list[Step]) -> list[Tensor]:
     return losses
 
 
-def check_same_step(loop: _Trainer, bare: _Trainer, rows: Rows, step: Step) -> None:
+def check_same_step(loop: Trainer, bare: Trainer, rows: Rows, step: Step) -> None:
     """Both sides must do the same work: from the same start they find the same loss."""
     losses = []
     for run in (lambda: loop._step(rows, 1)["loss"], lambda: bare_epoch(bare, [step])[0]):

@@ -9,6 +9,8 @@ import pytest
 
 from corrhash import InputError
 from corrhash.datasets import load_dataset, make_pairs, supervise
+from corrhash.experiments.settings import new_hasher
+from corrhash.experiments.tuning import MOST_CONFIGURATIONS, configurations
 from corrhash.methods import METHODS, Hasher
 from corrhash.metrics import evaluate
 from corrhash.relevance import Similarity
@@ -193,7 +195,7 @@ def test_words_teach_a_method_that_needs_labels(name):
 def test_the_pairing_alone_teaches_or_is_refused(name):
     taught = supervise(load_dataset("synthetic", n=780), "pairs")
     if METHODS[name].needs_labels and not METHODS[name].learns_from_partners:
-        with pytest.raises(InputError, match=r"learns from labels.* --supervision words"):
+        with pytest.raises(InputError, match=r"learns from labels.*--supervision words"):
             quick(name).fit(taught.train, taught.validation)
         return
     codes = quick(name).fit(taught.train, taught.validation).encode_image(taught.train.images)
@@ -232,3 +234,18 @@ def test_items_of_another_width_are_refused(name, pairs, fitted):
         fitted(name).encode_image(pairs.images[:, 1:])
     with pytest.raises(InputError, match=r"trained on 400 columns of texts. Got 399"):
         fitted(name).encode_text(pairs.texts[:, 1:])
+
+
+def test_the_grid_holds_valid_settings_and_no_more_than_the_budget(name):
+    tried = configurations(METHODS[name])
+    assert 1 < len(tried) <= MOST_CONFIGURATIONS
+    for params in tried:
+        hasher = new_hasher(METHODS[name], N_BITS, params)
+        assert {p: setting(hasher, p) for p in params} == params
+
+
+def setting(hasher, name):
+    """``training.epochs`` is the field of a parameter."""
+    outer, _, inner = name.partition(".")
+    value = getattr(hasher, outer)
+    return getattr(value, inner) if inner else value

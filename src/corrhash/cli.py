@@ -197,7 +197,7 @@ def train(
     from corrhash.datasets.supervision import check_choice
     from corrhash.experiments.data_options import data_options, text_options
     from corrhash.experiments.picture_options import PictureOptions
-    from corrhash.experiments.settings import method_class, new_hasher, parse_params
+    from corrhash.experiments.settings import method_class, new_hasher, parse_params, with_seed
     from corrhash.experiments.trained_model import TrainedModel, check_model_folder
 
     check_model_folder(folder)
@@ -205,7 +205,7 @@ def train(
     pictures = PictureOptions(image_features, backbone, weights, frozen, device)
     settings = pictures.settings(method_class(method), parse_params(params or []))
     hasher = new_hasher(method_class(method), bits, settings, literal=literal)
-    hasher = _with_training(hasher, seed=seed, checkpoint=str(_checkpoint_of(folder)))
+    hasher = _with_training(with_seed(hasher, seed), checkpoint=str(_checkpoint_of(folder)))
     place, options = place_of(dataset), data_options(dataset, root, data or [])
     words_of = text_options(texts or [])
     with _progress(), caching_in(cache):

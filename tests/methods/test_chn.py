@@ -39,7 +39,8 @@ def random_batch(n_images=5, n_texts=4):
     generator = torch.Generator().manual_seed(0)
     u, v = (torch.rand((n, 8), generator=generator) * 2 - 1 for n in (n_images, n_texts))
     similarity = torch.randint(0, 2, (n_images, n_texts), generator=generator) * 2 - 1
-    return Batch(u, v, similarity, labelled=n_images == n_texts)
+    same = n_images == n_texts
+    return Batch(u, v, similarity, within={"image": similarity, "text": similarity} if same else {})
 
 
 def by_hand(batch, delta_cosine, delta_quantization, lambda_, *, balanced):
@@ -386,3 +387,44 @@ def test_frozen_networks_need_weights():
     pairs = PairedDataset(images, labels.astype(np.float32), labels)
     with pytest.raises(InputError, match="image_frozen keeps small as it is"):
         CHN(8, networks=Networks(image_frozen=True)).fit(pairs)
+
+
+@pytest.fixture(scope="module")
+def unseen():
+    """Pairs to learn from, and the MAP of a model in both directions on others."""
+    pairs = make_pairs(1900, seed=4)
+    query, database = pairs.take(slice(1200, 1500)), pairs.take(slice(1500, None))
+    labels = query.labels, database.labels
+
+    def maps(hasher, *, cosine=False):
+        image = hasher.score_image if cosine else hasher.encode_image
+        text = hasher.score_text if cosine else hasher.encode_text
+        return np.array(
+            [
+                evaluate(image(query.images), text(database.texts), *labels).map,
+                evaluate(text(query.texts), image(database.images), *labels).map,
+            ]
+        )
+
+    return pairs.take(slice(0, 1200)), maps, Similarity.from_labels(*labels).share_similar
+
+
+LONGER = {
+    "networks": Networks(width=256),
+    "training": Training(epochs=12, learning_rate=3e-3, validate_every=12),
+}
+
+
+def test_longer_codes_find_more_margins_help_and_rounding_costs(unseen):
+    train, maps, _ = unseen
+    hasher = CHN(64, **LONGER).fit(train)
+    assert np.all(maps(hasher) > maps(CHN(16, **LONGER).fit(train)))
+    assert np.all(maps(hasher) > maps(CHNM(64, **LONGER).fit(train)))
+    assert np.all(maps(hasher) < maps(hasher, cosine=True))
+
+
+def test_shuffled_labels_teach_next_to_nothing(unseen):
+    train, maps, chance = unseen
+    order = np.random.default_rng(0).permutation(len(train))
+    shuffled = CHN(16, **LONGER).fit(replace(train, labels=train.labels[order]))
+    assert np.all(maps(shuffled) < chance + 0.05)

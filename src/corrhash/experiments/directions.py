@@ -49,23 +49,33 @@ def score_directions(
     database: Mapping[str, Codes | np.ndarray],
     **options: Any,
 ) -> dict[str, Scores]:
-    """The scores of both directions, by codes or by real-valued scores.
+    """The scores of both directions, the queries of a split against its database."""
+    return score_pairs(split.query, split.database, query, database, **options)
+
+
+def score_pairs(
+    asking: PairedDataset,
+    answering: PairedDataset,
+    query: Mapping[str, Codes | np.ndarray],
+    database: Mapping[str, Codes | np.ndarray],
+    **options: Any,
+) -> dict[str, Scores]:
+    """The scores of both directions between any two sets of pairs, by codes or by real scores.
 
     Text queries without any known word are left out. Without labels an item's partner is all that
     is known to be relevant: queries are then searched among one another.
     """
-    labels, labels_of_database = split.query.labels, split.database.labels
-    if labels is None:
+    if asking.labels is None:
         database = query
     scores = {}
     for direction in DIRECTIONS:
         asked, answered = direction.split("->")
-        untagged = without_words(split.query.texts) if asked == "text" else None
+        untagged = without_words(asking.texts) if asked == "text" else None
         scores[direction] = evaluate(
             query[asked],
             database[answered],
-            labels,
-            labels_of_database,
+            asking.labels,
+            answering.labels,
             untagged=untagged,
             **options,
         )

@@ -12,7 +12,12 @@ from corrhash.errors import InputError
 from corrhash.lazy_table import load_attribute
 from corrhash.methods import METHODS, Hasher
 
-OWN_OPTIONS = {"n_bits": "--bits", "training.seed": "--seed", "training.checkpoint": "--out"}
+OWN_OPTIONS = {
+    "n_bits": "--bits",
+    "seed": "--seed",
+    "training.seed": "--seed",
+    "training.checkpoint": "--out",
+}
 """Settings that ``--set`` does not take, since another option decides them."""
 
 PLAIN_OPTIONS = {
@@ -54,6 +59,15 @@ def new_hasher(method: Any, bits: int, params: dict[str, Any], *, literal: bool 
         if inner:
             value = dataclasses.replace(getattr(hasher, outer), **{inner: value})
         setattr(hasher, outer, value)
+    return hasher
+
+
+def with_seed(hasher: Any, seed: int) -> Any:
+    """The hasher with this seed, its own or that of its training, if it has one."""
+    if hasattr(hasher, "seed"):
+        hasher.seed = seed
+    if hasattr(hasher, "training"):
+        hasher.training = dataclasses.replace(hasher.training, seed=seed)
     return hasher
 
 

@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -43,6 +44,8 @@ class Hasher(ABC):
     needs_alignment : whether row i of images and texts must belong together.
     ranked_by : how answers are ranked when the method is measured: ``hamming`` for codes,
         ``cosine`` for the scores before they are rounded to codes.
+    grid : values of parameters that are worth comparing; all their combinations, eight at most, are
+        what tuning tries.
     image_features : what pictures become unless the user says otherwise; None for a method that
         reads pictures.
     """
@@ -51,6 +54,7 @@ class Hasher(ABC):
     learns_from_partners: ClassVar[bool] = False
     needs_alignment: ClassVar[bool] = True
     ranked_by: ClassVar[RankedBy] = "hamming"
+    grid: ClassVar[Mapping[str, Sequence[Any]]] = {}
     image_features: ClassVar[str | None] = "simple"
 
     n_bits: int
@@ -151,7 +155,7 @@ class Hasher(ABC):
         """
         self._check_fitted()
         folder = make_folder(folder)
-        content = save({name: np.ascontiguousarray(a) for name, a in self.learned().items()})
+        content = save({name: np.asarray(a, order="C") for name, a in self.learned().items()})
         arrays = _arrays_name(content)
         description = {
             "format": FORMAT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from torch import Tensor
@@ -25,15 +25,14 @@ class Rows:
 class Batch:
     """What a loss sees of one mini-batch.
 
-    ``similarity`` is (n_images, n_texts) of +1, -1, and 0 where nobody has judged. Where it
-    comes from labels of items (``labelled``), and these from elsewhere than the texts, it holds
-    within images and within texts as well.
+    ``similarity`` is (n_images, n_texts) of +1, -1, and 0 where nobody has judged. ``within`` has
+    the same among the images (``image``) and among the texts (``text``), where that is known.
     """
 
     image_scores: Tensor
     text_scores: Tensor
     similarity: Tensor
-    labelled: bool
+    within: dict[str, Tensor] = field(default_factory=dict)
 
 
 def supervision(pairs: PairedDataset) -> Similarity:

@@ -8,7 +8,7 @@ their sum.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from torch import Tensor
 
@@ -63,6 +63,8 @@ class CHN(NetworkHasher):
     >>> quick.fit(pairs).encode_text(pairs.texts)
     Codes(300 codes of 16 bits)
     """
+
+    grid: ClassVar = {"lambda_": (0.03, 0.1, 0.3), "training.learning_rate": (1e-3, 3e-3)}
 
     def __init__(
         self,
@@ -125,11 +127,11 @@ class CHN(NetworkHasher):
 
     def _similarity_loss(self, batch: Batch) -> Tensor:
         """L between images and texts and, if asked for, within each of them."""
-        u, v, s = batch.image_scores, batch.text_scores, batch.similarity
-        between = self._pair_loss(u, v, s)
-        if not (self.within and batch.labelled):
-            return between
-        return between + self.within * (self._pair_loss(u, u, s) + self._pair_loss(v, v, s))
+        sides = {"image": batch.image_scores, "text": batch.text_scores}
+        loss = self._pair_loss(sides["image"], sides["text"], batch.similarity)
+        for side, similarity in batch.within.items() if self.within else ():
+            loss = loss + self.within * self._pair_loss(sides[side], sides[side], similarity)
+        return loss
 
     def _pair_loss(self, u: Tensor, v: Tensor, similarity: Tensor) -> Tensor:
         """L: the mean of max(0, δ - s_ij cos(u_i, v_j))² over the pairs of the batch."""

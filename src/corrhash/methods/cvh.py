@@ -9,18 +9,18 @@ projections, rho the correlations.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.linalg import cholesky, solve_triangular, svd
+from scipy.linalg import svd
 
 from corrhash.datasets.base import PairedDataset
-from corrhash.errors import InputError
-from corrhash.methods.base import Hasher, feature_rows
+from corrhash.methods.base import feature_rows
+from corrhash.methods.linear_hasher import LinearHasher
+from corrhash.methods.whitened import Whitened, check_n_directions, cross_covariance
 
 
-class CVH(Hasher):
+class CVH(LinearHasher):
     """Cross-view hashing, unsupervised and linear (Kumar & Udupa, IJCAI 2011).
 
     Needs aligned pairs of feature vectors and tag occurrences; labels are not used. Relatives: IMH
@@ -56,11 +56,8 @@ class CVH(Hasher):
     """
 
     needs_labels = False
+    grid: ClassVar = {"eps": (1e-3, 1e-2, 0.1, 1.0, 10.0)}
 
-    image_mean_: np.ndarray
-    text_mean_: np.ndarray
-    image_projection_: np.ndarray
-    text_projection_: np.ndarray
     correlations_: np.ndarray
 
     def __init__(self, n_bits: int = 16, *, eps: float = 0.1) -> None:
@@ -70,60 +67,12 @@ class CVH(Hasher):
     def _fit(self, pairs: PairedDataset, validation: PairedDataset | None) -> None:
         images = feature_rows(pairs.images, "images")
         texts = feature_rows(pairs.texts, "texts")
-        self._check_size(images, texts)
-        self.image_mean_, self.text_mean_ = column_means(images), column_means(texts)
-        image_root = regularised_root(covariance(images, images), self.eps)  # C_xx = R_x R_x^T
-        text_root = regularised_root(covariance(texts, texts), self.eps)  # C_yy = R_y R_y^T
-        # T = R_x^-1 C_xy R_y^-T: the cross-covariance of whitened images and texts.
-        half = solve_triangular(image_root, covariance(images, texts), lower=True)
-        whitened = solve_triangular(text_root, half.T, lower=True).T
-        left, rho, right = svd(whitened, full_matrices=False)  # both signs from one SVD
+        check_n_directions("CVH", self.n_bits, images, texts)
+        image, text = Whitened(images, self.eps), Whitened(texts, self.eps)
+        # T = R_x^-1 C_xy R_y^-T; both signs from one SVD.
+        left, rho, right = svd(cross_covariance(image, text), full_matrices=False)
         bits = slice(None, self.n_bits)
+        self.image_mean_, self.text_mean_ = image.mean, text.mean
+        self.image_projection_ = image.projection(left[:, bits])  # A_x
+        self.text_projection_ = text.projection(right.T[:, bits])  # A_y
         self.correlations_ = rho[bits]
-        self.image_projection_ = solve_triangular(image_root.T, left[:, bits])  # A_x
-        self.text_projection_ = solve_triangular(text_root.T, right.T[:, bits])  # A_y
-
-    def _check_size(self, images: Any, texts: Any) -> None:
-        most = min(images.shape[0] - 1, images.shape[1], texts.shape[1])
-        if self.n_bits > most:
-            raise InputError(
-                f"CVH finds at most {most} bits in {images.shape[0]} pairs of {images.shape[1]} "
-                f"and {texts.shape[1]} columns. Got n_bits={self.n_bits}. Reduce n_bits."
-            )
-        if not isinstance(self.eps, (int, float, np.number)) or not 0 < self.eps < np.inf:
-            raise InputError(f"eps must be a number above 0. Got {self.eps!r}. The default is 0.1.")
-
-    def _score_image(self, images: Any) -> np.ndarray:
-        images = feature_rows(images, "images", len(self.image_mean_))
-        return project(images, self.image_mean_, self.image_projection_)
-
-    def _score_text(self, texts: Any) -> np.ndarray:
-        texts = feature_rows(texts, "texts", len(self.text_mean_))
-        return project(texts, self.text_mean_, self.text_projection_)
-
-
-def column_means(table: Any) -> np.ndarray:
-    """(d,) the means of the columns of a dense or sparse table."""
-    return np.asarray(table.mean(axis=0), dtype=np.float64).ravel()
-
-
-def covariance(left: Any, right: Any) -> np.ndarray:
-    """(d_left, d_right) covariance of two tables with n rows each; sparse ones stay sparse."""
-    n = left.shape[0]
-    product = left.T @ right
-    product = product.toarray() if sp.issparse(product) else np.asarray(product)
-    return product / n - np.outer(column_means(left), column_means(right))
-
-
-def regularised_root(matrix: np.ndarray, eps: float) -> np.ndarray:
-    """The lower Cholesky factor of ``matrix + eps * (mean eigenvalue) * I``."""
-    size = len(matrix)
-    mean = np.trace(matrix) / size
-    if mean <= 0:
-        raise InputError("All columns are constant, so there is nothing to learn. Check the data.")
-    return cholesky(matrix + eps * mean * np.eye(size), lower=True)
-
-
-def project(table: Any, mean: np.ndarray, projection: np.ndarray) -> np.ndarray:
-    """(n, n_bits) projections of the centred rows."""
-    return np.asarray(table @ projection) - mean @ projection

@@ -8,9 +8,11 @@ import logging
 import math
 import time
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from itertools import product
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -56,6 +58,9 @@ HELD_OUT = 10
 FEW_CODES = 0.05
 """Fewer distinct codes than this share of the validation items is called a collapse."""
 
+Step = Callable[[Rows, int], dict[str, Any]]
+"""What is done with a batch in an epoch; it tells the loss and what is watched beside it."""
+
 log = logging.getLogger("corrhash")
 
 
@@ -63,12 +68,18 @@ class NetworkHasher(Hasher):
     """A method that trains an image network and a text network together.
 
     A method fills in ``_loss``. The best epoch by validation MAP, the mean of both directions, is
-    kept; ``history_`` tells each epoch.
+    kept; ``history_`` tells each epoch. A method with an epoch of its own brings its own
+    :class:`Trainer`.
+
+    Attributes
+    ----------
+    bounded : whether the hash layers end in a tanh; if not, scores are linear.
     """
 
     image_features = None
     needs_alignment = False
     learns_from_partners = True
+    bounded: ClassVar[bool] = True
 
     networks: Networks
     training: Training
@@ -85,13 +96,27 @@ class NetworkHasher(Hasher):
         Numbers may be tensors, which are read after the epoch, so that no step waits for a GPU.
         """
 
+    def _within(self, pairs: PairedDataset, across: Similarity) -> dict[str, Similarity]:
+        """Who is similar within the sides ``image`` and ``text``, for a loss that asks of it.
+
+        Labels tell it as they do across. Judged pairs and partners tell nothing, and words that act
+        as labels would compare the texts by themselves.
+        """
+        if pairs.similarity is not None or pairs.labels_are_words:
+            return {}
+        return {"image": across, "text": across}
+
+    def _trainer(self, pairs: PairedDataset, validation: PairedDataset) -> Trainer:
+        """What trains the networks."""
+        return Trainer(self, pairs, validation)
+
     def _fit(self, pairs: PairedDataset, validation: PairedDataset | None) -> None:
         if validation is None:
             pairs, validation = _hold_out(pairs, self.training.seed)
         _check_alike(pairs, validation)
         self._build({"image": vector_length(pairs.images), "text": vector_length(pairs.texts)})
         log.info("Image network: %s.", load_image_weights(self.image_network_, self.networks))
-        _Trainer(self, pairs, validation).run()
+        self._trainer(pairs, validation).run()
 
     def _build(self, inputs: dict[str, int | None]) -> None:
         """New networks for inputs of these lengths (None: pictures, sentences)."""
@@ -100,6 +125,8 @@ class NetworkHasher(Hasher):
             torch.manual_seed(self.training.seed)
             self.image_network_ = make_image_network(self.networks, inputs["image"], self.n_bits)
             self.text_network_ = make_text_network(self.networks, inputs["text"], self.n_bits)
+        for network in (self.image_network_, self.text_network_):
+            network.hash.bounded = self.bounded
 
     def _score_image(self, images: Any) -> np.ndarray:
         self._check_kind(images, "image")
@@ -164,8 +191,12 @@ class NetworkHasher(Hasher):
         return cls(**{**params, **made})
 
 
-class _Trainer:
-    """One training of a hasher's two networks, from its start or from a checkpoint."""
+class Trainer:
+    """One training of a hasher's two networks, from its start or from a checkpoint.
+
+    An epoch goes over the batches once for each of ``_passes``. What a training remembers beside
+    its networks stands in ``memory``, which checkpoints keep.
+    """
 
     def __init__(
         self, hasher: NetworkHasher, pairs: PairedDataset, validation: PairedDataset
@@ -173,6 +204,7 @@ class _Trainer:
         self.hasher, self.pairs, self.validation = hasher, pairs, validation
         self.training = hasher.training
         self.relation = supervision(pairs)
+        self.within = hasher._within(pairs, self.relation)
         self.device = as_device(self.training.device)
         self.networks = nn.ModuleDict(
             {"image": hasher.image_network_, "text": hasher.text_network_}
@@ -186,6 +218,7 @@ class _Trainer:
         self.best: dict[str, Tensor] = {}
         self.best_map = -math.inf
         self.history: list[dict[str, Any]] = []
+        self.memory: dict[str, Tensor] = {}
 
     def run(self) -> None:
         """Train to the last epoch and leave the best one in the hasher."""
@@ -211,24 +244,33 @@ class _Trainer:
             standardise.learn(values.to(self.device))
 
     def _epoch(self, epoch: int) -> dict[str, float]:
-        """One pass over the pairs; the means of the loss and of what is watched."""
+        """All passes over the pairs; the means of the loss and of what is watched."""
         n = len(self.pairs) if self.pairs.aligned else self.relation.n_known
         size = self.training.batch_size_for(n)
         batches = epoch_batches(self.pairs, self.relation, size, self.training.seed, epoch)
+        passes = self._passes()
         self.networks.train()
         watched: dict[str, list[Any]] = {}
         with torch.random.fork_rng():  # dropout depends on seed and epoch alone
             torch.manual_seed(self.training.seed * 1_000_003 + epoch)
-            for number, rows in enumerate(batches):
+            for step, (number, rows) in product(passes, enumerate(batches)):
                 for coming in batches[number + 1 : number + 3]:
                     self.images.fetch(coming.images)
                 n_steps = self.training.epochs * len(batches)
                 self._set_rate(epoch * len(batches) + number, n_steps)
-                for name, value in self._step(rows, epoch).items():
+                for name, value in step(rows, epoch).items():
                     watched.setdefault(name, []).append(value)
-        means = {name: sum(map(float, values)) / len(batches) for name, values in watched.items()}
+        self._after_epoch()
+        means = {name: sum(map(float, values)) / len(values) for name, values in watched.items()}
         self._check_finite(means["loss"], epoch)
         return means
+
+    def _passes(self) -> Sequence[Step]:
+        """What is done with each batch; a second step begins when all have seen the first."""
+        return [self._step]
+
+    def _after_epoch(self) -> None:
+        """What is left to do when all batches were seen."""
 
     def _check_finite(self, loss: float, epoch: int) -> None:
         """A training that diverges ends here, not in scores that are no numbers."""
@@ -246,17 +288,37 @@ class _Trainer:
             group["lr"] = rate * group["times"]
 
     def _step(self, rows: Rows, epoch: int) -> dict[str, Any]:
-        keyed = {"seed": self.training.seed, "epoch": epoch}
-        images = to_device(self.images.training_batch(rows.images, **keyed), self.device)
-        texts = to_device(self.texts.training_batch(rows.texts, **keyed), self.device)
-        similarity = torch.from_numpy(self.relation.block(rows.images, rows.texts))
+        similarity = self._block(self.relation, rows.images, rows.texts)
         batch = Batch(
-            self.networks["image"](images),
-            self.networks["text"](texts),
-            similarity.to(self.device),
-            labelled=self.pairs.similarity is None and not self.pairs.labels_are_words,
+            self._scores("image", rows.images, epoch),
+            self._scores("text", rows.texts, epoch),
+            similarity,
+            within=self._blocks_within(rows, similarity),
         )
         loss, watched = self.hasher._loss(batch)
+        return self._descend(loss, watched)
+
+    def _scores(self, side: str, rows: np.ndarray, epoch: int) -> Tensor:
+        """(len(rows), n_bits) scores of training items, through which gradients flow."""
+        inputs = self.images if side == "image" else self.texts
+        values = inputs.training_batch(rows, seed=self.training.seed, epoch=epoch)
+        scores: Tensor = self.networks[side](to_device(values, self.device))
+        return scores
+
+    def _block(self, relation: Similarity, rows: Any, columns: Any) -> Tensor:
+        """(rows, columns) of +1, -1 and 0 for unknown."""
+        return torch.from_numpy(relation.block(rows, columns)).to(self.device)
+
+    def _blocks_within(self, rows: Rows, across: Tensor) -> dict[str, Tensor]:
+        """Who is similar within the sides of a batch; labels say the same across and within."""
+        of = {"image": rows.images, "text": rows.texts}
+        return {
+            side: across if relation is self.relation else self._block(relation, of[side], of[side])
+            for side, relation in self.within.items()
+        }
+
+    def _descend(self, loss: Tensor, watched: dict[str, Any]) -> dict[str, Any]:
+        """One step down the loss, of all weights that it depends on."""
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()
@@ -311,6 +373,7 @@ class _Trainer:
         folder = Path(self.training.checkpoint)
         tensors = {f"now.{k}": v for k, v in detached_state(self.networks).items()}
         tensors |= {f"best.{k}": v for k, v in self.best.items()}
+        tensors |= {f"memory.{k}": v for k, v in self.memory.items()}
         tensors |= optimizer_tensors(self.optimizer)
         numbers = {
             "fingerprint": self.name,
@@ -332,6 +395,7 @@ class _Trainer:
         tensors, numbers = found
         self.networks.load_state_dict(_under("now.", tensors))
         self.best = _under("best.", tensors)
+        self.memory = to_device(_under("memory.", tensors), self.device)
         if numbers["best_map"] is not None:
             self.best_map = numbers["best_map"]
         self.history = numbers["history"]
@@ -385,8 +449,8 @@ def _split_judgements(similarity: Similarity, seed: int) -> tuple[Similarity, Si
 def _warn_of_collapse(n_distinct: int, n_items: int) -> None:
     if n_distinct < FEW_CODES * n_items:
         log.warning(
-            "Codes collapse: only %d different codes among %d validation items. Turn pair weights "
-            "on, raise lambda_, or lower the learning rate.",
+            "Codes collapse: only %d different codes among %d validation items. Lower the learning "
+            "rate; for CHN, turn pair weights on or raise lambda_.",
             n_distinct,
             n_items,
         )

@@ -13,7 +13,7 @@ from corrhash.errors import InputError
 from corrhash.networks.device import check_device
 
 OPTIMIZERS = ("sgd", "adamw")
-SCHEDULES = ("cosine", "step", "constant")
+SCHEDULES = ("cosine", "linear", "step", "constant")
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,13 @@ class Training:
     batch_size : images and texts a step; all pairs among them count. None takes a sixteenth of the
         training pairs, from 64 to 256: more pairs a step while an epoch keeps enough steps.
     learning_rate : at the start; the schedule lowers it.
-    optimizer : ``sgd`` (momentum 0.9) or ``adamw``.
+    optimizer : ``sgd`` or ``adamw``.
+    momentum : of ``sgd``; 0 is none.
     weight_decay : on all weights.
     warmup : share of the steps over which the learning rate rises from zero. Networks that start
         at full speed drive their scores into the corners of the cube before they mean anything.
-    schedule : after that, ``cosine`` to zero, ``step`` (a tenth after two thirds), or ``constant``.
+    schedule : after that, ``cosine`` or ``linear`` to zero, ``step`` (a tenth after two thirds), or
+        ``constant``.
     new_layers : the learning rate of new layers is multiplied by this, where the image network
         starts from pretrained weights.
     validate_every : epochs between two looks at the validation pairs; the best epoch is kept.
@@ -43,6 +45,7 @@ class Training:
     batch_size: int | None = None
     learning_rate: float = 1e-3
     optimizer: str = "adamw"
+    momentum: float = 0.9
     weight_decay: float = 0.01
     warmup: float = 0.1
     schedule: str = "cosine"
@@ -61,6 +64,8 @@ class Training:
             raise InputError(f"warmup is a share from 0 to below 1. Got {self.warmup}.")
         if not self.learning_rate > 0:
             raise InputError(f"learning_rate must be above 0. Got {self.learning_rate}.")
+        if not 0 <= self.momentum < 1:
+            raise InputError(f"momentum lies from 0 to below 1. Got {self.momentum}.")
         for name, choices in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES)):
             if getattr(self, name) not in choices:
                 raise InputError(
@@ -77,8 +82,10 @@ class Training:
         rising = self.warmup * n_steps
         if step < rising:
             return self.learning_rate * (step + 1) / (rising + 1)
+        done = (step - rising) / (n_steps - rising)
+        if self.schedule == "linear":
+            return self.learning_rate * (1 - done)
         if self.schedule == "cosine":
-            done = (step - rising) / (n_steps - rising)
             return self.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
         if self.schedule == "step" and step >= 2 * n_steps // 3:
             return self.learning_rate * 0.1
@@ -94,5 +101,5 @@ class Training:
         if self.optimizer == "adamw":
             return torch.optim.AdamW(groups, lr=self.learning_rate, weight_decay=self.weight_decay)
         return torch.optim.SGD(
-            groups, lr=self.learning_rate, momentum=0.9, weight_decay=self.weight_decay
+            groups, lr=self.learning_rate, momentum=self.momentum, weight_decay=self.weight_decay
         )

@@ -71,7 +71,7 @@ class Hashing(nn.Module):
         return self
 
     def forward(self, inputs: Any) -> Tensor:
-        """(n, n_bits) scores in [-1, 1]."""
+        """(n, n_bits) scores, in [-1, 1] where the hash layer is bounded."""
         return self.hash(self.body(inputs))
 
 
