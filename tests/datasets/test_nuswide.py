@@ -113,9 +113,9 @@ def full(tmp_path_factory):
 
 
 def test_full_files_give_the_published_sizes_in_seconds(full, caplog):
-    started = time.perf_counter()
+    started = time.process_time()  # which other programs do not prolong
     split = load(full)
-    assert time.perf_counter() - started < 30
+    assert time.process_time() - started < 30
     assert len(split.pairs) == N_KEPT
     parts = [split.query_rows, split.validation_rows, split.train_rows]
     assert [len(rows) for rows in parts] == [2100, 1050, 10500]
