@@ -10,18 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from corrhash.datasets import (
-    DATASETS,
-    PairedDataset,
-    Reader,
-    RetrievalSplit,
-    Vocabulary,
-    load_dataset,
-    supervise,
-)
+from corrhash.datasets import DATASETS, RetrievalSplit, TextOptions, load_dataset, supervise
 from corrhash.experiments.directions import DIRECTIONS, encode_pairs, score_directions
 from corrhash.experiments.settings import new_hasher, with_seed
 from corrhash.experiments.tuning import validation_map
@@ -31,34 +22,13 @@ from corrhash.metrics import evaluate
 N_WORDS = 1000
 
 
-def load_photos(folder: Path, features: str) -> RetrievalSplit:
-    """The photos with their features and the occurrences of the most frequent words."""
-    lines = [json.loads(line) for line in (folder / "manifest.jsonl").open()]
-    parts = np.array([line["split"] for line in lines])
-    names = sorted({name for line in lines for name in line["labels"]})
-    labels = np.array([[name in line["labels"] for name in names] for line in lines])
-    texts = [line["text"] for line in lines]
-    counted = [text for text, part in zip(texts, parts, strict=True) if part != "query"]
-    vocabulary = Vocabulary.fit(counted, top=N_WORDS)
-    pairs = PairedDataset(
-        images=np.load(folder / features).astype(np.float32),
-        texts=vocabulary.occurrences(texts),
-        labels=labels,
-        keys=[line["image"] for line in lines],
-        label_names=names,
-    )
-    train, validation, query = (
-        np.flatnonzero(parts == part) for part in ("train", "validation", "query")
-    )
-    database = np.flatnonzero(parts != "query")
-    reader = Reader(vocabulary)
-    return RetrievalSplit(pairs, train, validation, query, database, reader, folder.name)
-
-
 @cache
 def load(data: str, features: str) -> RetrievalSplit:
-    """A dataset by its name, or photos in a folder."""
-    return load_dataset(data) if data in DATASETS else load_photos(Path(data), features)
+    """A dataset by its name; or photos in a folder, with the most frequent words of their texts."""
+    if data in DATASETS:
+        return load_dataset(data)
+    words = TextOptions(top=N_WORDS, min_count=1)
+    return load_dataset(data, image_features=str(Path(data) / features), texts=words)
 
 
 @dataclass(frozen=True)

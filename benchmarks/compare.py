@@ -1,7 +1,7 @@
 """Methods side by side, tuned if wanted: ``python -m benchmarks.compare DATA``.
 
-DATA is the name of a dataset, or a folder with ``manifest.jsonl`` (image, text, labels and split of
-each photo) and a file of features, row i for line i. Every finished model is a line of the results
+DATA is the name of a dataset, or a folder with a manifest (image, text, labels and split of each
+photo) and a file of features, row i for line i. Every finished model is a line of the results
 file, so that an interrupted run goes on where it stopped. Whatever the supervision, scores rest on
 the labels. With ``--tune`` the settings in the grid of each method are compared first, at 32 bits
 with seed 0: validation items ask, training items answer.

@@ -27,10 +27,13 @@ LAYERS = [
 HOMES = {
     "torch": ["losses", "networks", "methods"],
     "transformers": ["networks.transformers"],
+    "h5py": ["datasets.array_files"],
     "matplotlib": ["experiments.plots"],
     "typer": ["cli"],
     "rich": ["cli"],
     "numba": ["kernels"],
+    "pyarrow": ["datasets.manifest"],
+    "snowballstemmer": ["datasets.words"],
     "llvmlite": ["kernels"],
     "PIL": ["datasets", "networks.pixels", "sheet"],
 }

@@ -60,7 +60,8 @@ def run_demo(folder: Path, pictures: int, epochs: int, seed: int) -> DemoResult:
     plot_curves(at_shown, files["Precision-recall curves"], f"scenes, {SHOWN} bits")
     _draw_answers(shown, split, files["Answers to words"])
     reader = split.reader or Reader()
-    model = TrainedModel(shown, reader, "scenes", seed, {"n": pictures}, supervision="labels")
+    options = {"n": pictures}
+    model = TrainedModel(shown, reader, "scenes", seed, options, "labels", split.fingerprint)
     model.save(files["Trained model"])
     return DemoResult(split, scores, files)
 

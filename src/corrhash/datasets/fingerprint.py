@@ -1,0 +1,113 @@
+"""Fingerprint: which data a number rests on and who played which part, as two short names.
+
+Both are SHA-256 over bytes that are written out here: strings in UTF-8 with their lengths before
+them, numbers in little-endian order. Neither Python's hash nor a random stream nor the layout of
+an array in memory plays a part, so every machine and every version finds the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from corrhash.datasets.base import PARTS, PairedDataset, RetrievalSplit
+from corrhash.datasets.image_files import ImageFiles
+
+DIGITS = 16
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Two names of 16 hexadecimal digits.
+
+    Parameters
+    ----------
+    data : of keys, texts, labels and images. Arrays count with every byte, picture files with
+        their size in bytes.
+    split : of the keys of training, validation, query and database items, in their order.
+    """
+
+    data: str
+    split: str
+
+    def __str__(self) -> str:
+        return f"data {self.data}, split {self.split}"
+
+
+def fingerprint_of(split: RetrievalSplit, *, pictures: bool = True) -> Fingerprint:
+    """The fingerprint of a dataset as it was loaded, before any reader has changed it.
+
+    Without ``pictures`` their files are not asked for: features stand ready in their place.
+    """
+    return Fingerprint(_of_data(split.pairs, pictures), split_fingerprint(split))
+
+
+def split_fingerprint(split: RetrievalSplit) -> str:
+    """The name of who plays which part.
+
+    >>> from corrhash.datasets import PairedDataset
+    >>> from corrhash.datasets.splits import draw_split
+    >>> pairs = PairedDataset(np.ones((9, 2)), np.ones((9, 2)))
+    >>> split = draw_split(pairs, "example", 0, n_query=2, n_validation=2, n_train=3)
+    >>> split_fingerprint(split)
+    '4b6b8f1a638d5dd2'
+    """
+    keys = split.pairs.row_keys()
+    digest = hashlib.sha256()
+    for part in PARTS:
+        rows = getattr(split, f"{part}_rows").tolist()
+        _add_strings(digest, [part, str(len(rows)), *(keys[row] for row in rows)])
+    return digest.hexdigest()[:DIGITS]
+
+
+def _of_data(pairs: PairedDataset, pictures: bool) -> str:
+    digest = hashlib.sha256()
+    _add_strings(digest, pairs.row_keys())
+    _add(digest, pairs.texts)
+    if pairs.labels is not None:
+        _add_strings(digest, pairs.label_names)
+        _add(digest, pairs.labels)
+    if pictures or not isinstance(pairs.images, ImageFiles):
+        _add(digest, pairs.images)
+    return digest.hexdigest()[:DIGITS]
+
+
+def _add(digest: Any, values: Any) -> None:
+    if isinstance(values, list):
+        _add_strings(digest, values)
+    elif isinstance(values, ImageFiles):
+        _add_strings(digest, [str(_size(path)) for path in values.paths])
+    elif sp.issparse(values):
+        table = sp.csr_array(values, copy=True)
+        table.sum_duplicates()  # which sorts each row too
+        _add_strings(digest, map(str, table.shape))
+        for part in (table.indptr.astype("<i8"), table.indices.astype("<i8"), table.data):
+            _add_array(digest, part)
+    else:
+        _add_array(digest, values)
+
+
+def _add_array(digest: Any, array: np.ndarray) -> None:
+    array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    _add_strings(digest, [f"{array.dtype.kind}{array.dtype.itemsize}", *map(str, array.shape)])
+    digest.update(array.view(np.uint8).data)
+
+
+def _add_strings(digest: Any, strings: Iterable[str]) -> None:
+    for string in strings:
+        content = string.encode()
+        digest.update(b"%d:" % len(content))
+        digest.update(content)
+
+
+def _size(path: Any) -> int:
+    """Of a picture in bytes; -1 where there is none."""
+    try:
+        return int(path.stat().st_size)
+    except OSError:
+        return -1
