@@ -1,6 +1,11 @@
 """Settings of every test."""
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("corrhash", deadline=None)
+settings.load_profile("corrhash")
 
 
 @pytest.fixture(autouse=True)
