@@ -14,7 +14,7 @@ LAYERS = [
     ["errors", "docpage", "progress"],
     ["atomic_write", "cache_folder", "checksum", "lazy_table"],
     ["codes", "kernels"],
-    ["ranking", "relevance"],
+    ["ranking", "relevance", "filters"],
     ["datasets"],
     ["metrics", "index", "losses", "networks"],
     ["methods"],
