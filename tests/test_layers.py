@@ -32,6 +32,9 @@ HOMES = {
     "rich": ["cli"],
     "numba": ["kernels"],
     "llvmlite": ["kernels"],
+    "lancedb": ["index.lancedb"],
+    "pyarrow": ["index.lancedb"],
+    "pymilvus": ["index.milvus"],
     "PIL": ["datasets", "networks.pixels", "sheet"],
 }
 
