@@ -57,7 +57,9 @@ def test_pictures_and_texts_are_searched_apart(address):
     assert len(index) == 7
     assert_answers(index.search(queries, 6), queries, images, ids[with_image], 6)
     assert_answers(index.search(queries, 6, side="text"), queries, texts, ids[with_text], 6)
-    np.testing.assert_array_equal(index.codes_of([8, 9, 1], "text").packed, texts[[4, 1, 0]].packed)
+    rows, codes = index.codes_of([8, 7, 9, 1], "text")
+    assert rows.tolist() == [0, 2, 3]
+    np.testing.assert_array_equal(codes.packed, texts[[4, 1, 0]].packed)
 
 
 def test_a_radius_cuts_each_query_for_itself(address):

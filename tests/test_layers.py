@@ -14,11 +14,12 @@ LAYERS = [
     ["errors", "docpage", "progress"],
     ["atomic_write", "cache_folder", "checksum", "lazy_table"],
     ["codes", "kernels"],
-    ["ranking", "relevance", "filters"],
+    ["ranking", "relevance", "filters", "rerank"],
     ["datasets"],
     ["metrics", "index", "losses", "networks"],
-    ["methods"],
-    ["experiments", "sheet"],
+    ["methods", "records"],
+    ["encoder", "saved_model"],
+    ["collection", "experiments", "sheet"],
     ["demo"],
     ["cli"],
 ]
@@ -35,7 +36,7 @@ HOMES = {
     "lancedb": ["index.lancedb"],
     "pyarrow": ["index.lancedb"],
     "pymilvus": ["index.milvus"],
-    "PIL": ["datasets", "networks.pixels", "sheet"],
+    "PIL": ["datasets", "networks.pixels", "records", "encoder", "sheet"],
 }
 
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.name not in ("__main__.py",))

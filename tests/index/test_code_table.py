@@ -34,7 +34,9 @@ def test_a_table_holds_what_a_dictionary_holds(n_bits, steps):
         assert view.ids.tolist() == sorted(expected)
         assert view.places.tolist() == [2 * number for number in sorted(expected)]
         for number in expected:
-            np.testing.assert_array_equal(view.codes(np.array([number])).packed, expected[number])
+            rows, codes = view.codes(np.array([99, number]))
+            assert rows.tolist() == [1]
+            np.testing.assert_array_equal(codes.packed, expected[number])
 
 
 def test_adding_one_by_one_copies_each_code_a_few_times_only(monkeypatch):

@@ -67,8 +67,8 @@ class CodeIndex(Protocol):
     def get(self, ids: ArrayLike, fields: Sequence[str] = SHOWN) -> list[Item | None]:
         """The items of ids, with some of their fields; None where there is none."""
 
-    def codes_of(self, ids: ArrayLike, side: str = "image") -> Codes:
-        """The codes of ids that have one on this side."""
+    def codes_of(self, ids: ArrayLike, side: str = "image") -> tuple[NDArray[np.int64], Codes]:
+        """Which of the ids have a code on this side, and their codes."""
 
     def ids_of(self, keys: Sequence[str]) -> dict[str, int]:
         """The ids of those keys that there are."""

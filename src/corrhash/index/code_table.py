@@ -132,10 +132,10 @@ class TableView:
         rows, distances = nearest(queries.planes(), self.planes, self.n_bits, k, threads)
         return Ranking(self.ids[rows], distances)
 
-    def codes(self, ids: NDArray[np.int64]) -> Codes:
-        """The codes of ids that are there."""
-        rows, _ = rows_of(self.ids, ids)
-        return Codes.from_planes(self.planes[:, rows], self.n_bits)
+    def codes(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], Codes]:
+        """Which of the ids are there, and their codes."""
+        rows, there = rows_of(self.ids, ids)
+        return np.flatnonzero(there), Codes.from_planes(self.planes[:, rows], self.n_bits)
 
 
 def rows_of(

@@ -122,8 +122,8 @@ class ExactIndex:
                 for number in numbers.tolist()
             ]
 
-    def codes_of(self, ids: ArrayLike, side: str = "image") -> Codes:
-        """The codes of ids that have one on this side."""
+    def codes_of(self, ids: ArrayLike, side: str = "image") -> tuple[NDArray[np.int64], Codes]:
+        """Which of the ids have a code on this side, and their codes."""
         return self._tables[check_side(side)].view().codes(as_ids(ids))
 
     def ids_of(self, keys: Sequence[str]) -> dict[str, int]:
@@ -146,8 +146,7 @@ class ExactIndex:
             some = ids[start : start + size]
             codes, rows = {}, {}
             for side, view in views.items():
-                _, there = rows_of(view.ids, some)
-                rows[side], codes[side] = np.flatnonzero(there), view.codes(some)
+                rows[side], codes[side] = view.codes(some)
             items = [self._items.get(number, Item()) for number in some.tolist()]
             yield Entries(some, codes, rows, items)
 

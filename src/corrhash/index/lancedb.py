@@ -217,11 +217,14 @@ class LanceIndex:
         found = [table.places[rows_of(table.ids, ids)[0]] for table in tables]
         return np.unique(np.concatenate(found))
 
-    def codes_of(self, ids: ArrayLike, side: str = "image") -> Codes:
-        """The codes of ids that have one on this side."""
+    def codes_of(self, ids: ArrayLike, side: str = "image") -> tuple[NDArray[np.int64], Codes]:
+        """Which of the ids have a code on this side, and their codes."""
+        numbers, table = as_ids(ids), self._tables[check_side(side)]
         with self._lock:
-            self._refresh()
-            return self._tables[check_side(side)].view().codes(as_ids(ids))
+            # What a search just found is in memory; anything else may be new.
+            if len(rows_of(table.ids, numbers)[0]) < len(numbers):
+                self._refresh()
+            return self._tables[side].view().codes(numbers)
 
     def ids_of(self, keys: Sequence[str]) -> dict[str, int]:
         """The ids of those keys that there are."""
@@ -403,13 +406,14 @@ def _create(folder: Path, n_bits: int, about: dict[str, Any]) -> None:
 
 def _create_table(folder: Path, n_bits: int) -> None:
     """An empty table; one that an interrupted creation left is replaced, but never a full one."""
-    database = lancedb.connect(folder)
-    if (folder / f"{TABLE}.lance").exists() and database.open_table(TABLE).count_rows():
+    database, exists = lancedb.connect(folder), (folder / f"{TABLE}.lance").exists()
+    if exists and database.open_table(TABLE).count_rows():
         raise InputError(
             f"{folder} holds items, but its {ABOUT_FILE} is missing. Restore that file from a "
             "copy, or choose another folder."
         )
-    database.create_table(TABLE, schema=_schema(n_bits), mode="overwrite")
+    mode = "overwrite" if exists else "create"
+    database.create_table(TABLE, schema=_schema(n_bits), mode=mode)
 
 
 def _as_rows(entries: Entries, schema: pa.Schema) -> pa.Table:

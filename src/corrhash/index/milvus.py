@@ -186,16 +186,17 @@ class MilvusIndex:
                 items[number] = _read_item(list(of_item), names)
         return [items.get(number) for number in numbers.tolist()]
 
-    def codes_of(self, ids: ArrayLike, side: str = "image") -> Codes:
-        """The codes of ids that have one on this side."""
+    def codes_of(self, ids: ArrayLike, side: str = "image") -> tuple[NDArray[np.int64], Codes]:
+        """Which of the ids have a code on this side, and their codes."""
         place = SIDES.index(check_side(side))
         found: dict[int, NDArray[np.uint8]] = {}
         for some in _portions(as_ids(ids).tolist(), ROWS):
             wanted = [2 * number + place for number in some]
             for row in self._rows(f"pk in {wanted}", ["code"]):
                 found[int(row["pk"]) // 2] = _read_code(row)
-        there = [found[number] for number in as_ids(ids).tolist() if number in found]
-        return _as_codes(there, self.n_bits)
+        there = [(row, found[i]) for row, i in enumerate(as_ids(ids).tolist()) if i in found]
+        rows = np.array([row for row, _ in there], dtype=np.int64)
+        return rows, _as_codes([code for _, code in there], self.n_bits)
 
     def ids_of(self, keys: Sequence[str]) -> dict[str, int]:
         """The ids of those keys that there are."""
