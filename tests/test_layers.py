@@ -12,15 +12,15 @@ PACKAGE = Path(corrhash.__file__).parent
 # Lowest first. A module imports from the lines above its own, and from its own package.
 LAYERS = [
     ["errors", "docpage", "progress"],
-    ["atomic_write", "cache_folder", "checksum", "lazy_table"],
+    ["atomic_write", "cache_folder", "checksum", "lazy_table", "terminal"],
     ["codes", "kernels"],
     ["ranking", "relevance", "filters", "rerank"],
     ["datasets"],
     ["metrics", "index", "losses", "networks"],
     ["methods", "records"],
-    ["encoder", "saved_model"],
+    ["encoder", "saved_model", "sources"],
     ["collection", "experiments", "sheet"],
-    ["demo"],
+    ["demo", "cli_collections"],
     ["cli"],
 ]
 
@@ -30,13 +30,13 @@ HOMES = {
     "transformers": ["networks.transformers"],
     "matplotlib": ["experiments.plots"],
     "typer": ["cli"],
-    "rich": ["cli"],
+    "rich": ["cli", "terminal"],
     "numba": ["kernels"],
     "llvmlite": ["kernels"],
     "lancedb": ["index.lancedb"],
     "pyarrow": ["index.lancedb"],
     "pymilvus": ["index.milvus"],
-    "PIL": ["datasets", "networks.pixels", "records", "encoder", "sheet"],
+    "PIL": ["datasets", "networks.pixels", "records", "encoder", "sources", "sheet"],
 }
 
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.name not in ("__main__.py",))
