@@ -109,7 +109,7 @@ def test_answers_are_a_table_that_fits_80_columns(collection, world, monkeypatch
     lines = file.getvalue().splitlines()
     assert lines[0].strip() == "two balloons in the desert"
     assert lines[1].split() == ["distance", "score", "key", "text", "labels"]
-    assert len(lines) == 9
+    assert [line.split()[0] for line in lines[2:] if line[:2].strip()] == list("1234567")
     assert max(map(len, lines)) <= 80
 
 

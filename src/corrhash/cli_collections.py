@@ -299,7 +299,7 @@ def print_matches(title: str, matches: list[Match], offset: int = 0) -> None:
     for name in ("", "distance", "score"):
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("key", "text", "labels"):
-        table.add_column(name, overflow="ellipsis", no_wrap=True)
+        table.add_column(name, overflow="fold")
     for rank, match in enumerate(matches, start=offset + 1):
         score = "" if match.score is None else f"{match.score:.3f}"
         cells = [str(rank), str(match.distance), score, match.key, match.item.text]

@@ -20,7 +20,9 @@ from corrhash.ranking import Ranking
 
 
 class ExactIndex:
-    """Codes and items in memory, gone with the process: 16 bytes a code of 64 bits and its id.
+    """Codes and items in memory, gone with the process; answers are exact.
+
+    A code of 64 bits takes 24 bytes with its id and a place that other engines use.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # errors are told here
 
 
 class MilvusIndex:
-    """Codes and items in a collection of Milvus, ``milvus://host:port/name``.
+    """Codes and items on a server or cluster of Milvus: milvus://host:port/name.
 
     A row holds one code: that of the picture of item ``i`` is row ``2 * i``, that of its text row
     ``2 * i + 1``. The first row of an item holds what is large.
