@@ -6,11 +6,12 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 # Tests that need a Milvus server run where one can be started; `make test MILVUS=` insists.
 MILVUS ?= --if-possible
 
-.PHONY: help demo test lint format types bench docs wheel clean
+.PHONY: help demo test lint format types durability bench docs wheel clean
 
 help:
 	@echo "make demo    draw pictures, learn codes, measure both directions"
 	@echo "make test    lint, types and tests"
+	@echo "make durability   kill writers and servers, count what is lost"
 	@echo "make bench   speed against other programs, as ratios measured in one run"
 	@echo "make lint    ruff, codespell, line lengths, file sizes"
 	@echo "make format  let ruff format the code"
@@ -41,6 +42,10 @@ format: .venv/.dev
 
 types: .venv/.dev
 	$(BIN)/mypy
+
+durability: .venv/.dev
+	@$(MAKE) -s .venv-milvus/.ready || true
+	OMP_NUM_THREADS=1 $(BIN)/python tools/durability.py
 
 bench: .venv/.bench
 	$(BIN)/python -m benchmarks
