@@ -37,7 +37,8 @@ def test_two_writers_and_a_reader_lose_nothing(address, model):
     sizes = []
     while min(len(writer.acknowledged) for writer in writers) < 5:
         sizes.append(len(reader))
-        writers[0].process.poll()
+        for writer in writers:
+            writer.listen(0.01)
     for writer in writers:
         writer.kill()
     assert sizes == sorted(sizes)

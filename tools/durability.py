@@ -9,18 +9,18 @@ number, so that damage is seen.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import random
 import secrets
-import signal
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,14 @@ from corrhash.records import Record  # noqa: E402
 from corrhash.saved_model import load_model, save_model  # noqa: E402
 
 BATCH = 20
+READY = b"ready"
+
+# Writers are born of a process that has loaded what takes long, but not yet the engines, whose
+# threads would not live on in a child.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(
+    ["corrhash.collection", "corrhash.methods.cvh", "pandas", "pyarrow", "pydantic"]
+)
 
 
 @dataclass
@@ -90,15 +98,15 @@ def _pairs() -> PairedDataset:
     return pairs.take(~without_words(pairs.texts))
 
 
-def write(uri: str, model: Path, first_batch: int) -> None:
+def write(uri: str, model: str, first_batch: int, pipe: Connection) -> None:
     """Add batches for ever, once told to go; say which of them are acknowledged."""
     collection = Collection.open(uri, model)
-    print("ready", flush=True)
-    sys.stdin.readline()
+    pipe.send_bytes(READY)
+    pipe.recv_bytes()
     batch = first_batch
     while True:
         collection.add([record(batch * BATCH + i) for i in range(BATCH)])
-        print(batch, flush=True)
+        pipe.send_bytes(str(batch).encode())
         batch += 1
 
 
@@ -106,47 +114,42 @@ class Writer:
     """A process that writes, and what it said."""
 
     def __init__(self, uri: str, model: Path, first_batch: int) -> None:
-        command = [sys.executable, __file__, "--write", uri, str(model), str(first_batch)]
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
         self.first = first_batch
         self.acknowledged: list[int] = []
-        self._thread = threading.Thread(target=self._listen, daemon=True)
-        self._ready = threading.Event()
-        self._thread.start()
-
-    def _listen(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if line.strip() == "ready":
-                self._ready.set()
-            elif line.endswith("\n"):
-                self.acknowledged.append(int(line))
+        self._pipe, theirs = PROCESSES.Pipe()
+        arguments = (uri, str(model), first_batch, theirs)
+        self.process = PROCESSES.Process(target=write, args=arguments, daemon=True)
+        self.process.start()
+        theirs.close()
 
     def go(self) -> None:
         """Let it write."""
-        if not self._ready.wait(300):
+        if not self._pipe.poll(300) or self._pipe.recv_bytes() != READY:
             raise RuntimeError("The writer did not start.")
-        assert self.process.stdin is not None
-        self.process.stdin.write("go\n")
-        self.process.stdin.flush()
+        self._pipe.send_bytes(b"go")
+
+    def listen(self, seconds: float) -> None:
+        """Note what it acknowledges meanwhile."""
+        end = time.monotonic() + seconds
+        while self._pipe.poll(max(0, end - time.monotonic())):
+            self.acknowledged.append(int(self._pipe.recv_bytes()))
 
     def wait_for(self, n: int, seconds: float = 240) -> None:
         """Until ``n`` batches are acknowledged."""
         end = time.monotonic() + seconds
         while len(self.acknowledged) < n:
-            if time.monotonic() > end or self.process.poll() is not None:
+            if time.monotonic() > end or not self.process.is_alive():
                 raise RuntimeError(f"The writer stopped after {len(self.acknowledged)} batches.")
-            time.sleep(0.002)
+            self.listen(0.01)
 
     def kill(self) -> None:
-        """End it at once."""
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        self._thread.join()
-        for pipe in (self.process.stdin, self.process.stdout):
-            assert pipe is not None
-            pipe.close()
+        """End it at once; what it said before counts."""
+        self.process.kill()
+        self.process.join()
+        with suppress(EOFError, OSError):
+            self.listen(0)
+        self._pipe.close()
+        self.process.close()
 
 
 def check(uri: str, model: Path, writers: Iterable[Writer]) -> Count:
@@ -196,12 +199,14 @@ def kill_writers(uri: str, model: Path, rounds: int, seed: int = 0) -> Count:
         writer = following
         writer.go()
         writer.wait_for(1)
-        time.sleep(rng.uniform(0, 0.3))
+        writer.listen(rng.uniform(0, 0.3))
         writer.kill()
         batch = max(writer.acknowledged) + 2
         if round_ + 1 < rounds:
             following = Writer(uri, model, batch)  # starts while this round is checked
         total += check(uri, model, [writer])
+        if total.rounds % 10 == 0:
+            show("so far", total)
     return total
 
 
@@ -212,7 +217,7 @@ def kill_servers(uri: str, model: Path, server: Any, rounds: int, seed: int = 0)
         writer = Writer(uri, model, batch)
         writer.go()
         writer.wait_for(2)
-        time.sleep(rng.uniform(0, 0.5))
+        writer.listen(rng.uniform(0, 0.5))
         server.kill()
         server.start()
         writer.wait_for(len(writer.acknowledged) + 3)
@@ -263,11 +268,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=int, default=100, help="rounds on the folder")
     parser.add_argument("--milvus", type=int, default=5, help="rounds of each kind on Milvus")
-    parser.add_argument("--write", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.write:
-        uri, model, first = arguments.write
-        write(uri, Path(model), int(first))
     reason = why_not() if arguments.milvus else "not asked for"
     if reason is None:
         enter_namespace([__file__, *sys.argv[1:]])

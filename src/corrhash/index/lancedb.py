@@ -164,17 +164,13 @@ class LanceIndex:
         if self._last_place >= 0:
             query = query.where(f"_rowid > {self._last_place}")
         batches = [batch for batch in query.to_batches(ROWS) if batch.num_rows]
-        gone: list[NDArray[np.int64]] = []
-        for batch in batches:
-            ids = batch["id"].to_numpy()
-            for table in self._tables.values():
-                gone.append(ids[rows_of(table.ids, ids)[1]])
-        for table in self._tables.values() if gone else ():
-            table.delete(np.concatenate(gone))
-        for batch in batches:
-            ids, places = batch["id"].to_numpy(), batch["_rowid"].to_numpy()
+        if batches:
+            # All at once, so that the tables need not grow many times.
+            rows = pa.Table.from_batches(batches)
+            ids, places = rows["id"].to_numpy(), rows["_rowid"].to_numpy()
             for side, table in self._tables.items():
-                there, codes = _read_codes(batch[_code(side)], self.n_bits)
+                table.delete(ids)
+                there, codes = _read_codes(rows[_code(side)].combine_chunks(), self.n_bits)
                 table.add(ids[there], codes, places[there])
             self._n += len(ids)
             self._last_place = max(self._last_place, int(places.max()))
@@ -221,7 +217,9 @@ class LanceIndex:
             return {}
         columns = ["shown", *(name for name in names if name not in SHOWN)]
         taken = self._table.take_row_ids(places.tolist()).select(columns).to_arrow()
-        return {number: item.only(names) for number, item in _read_items(taken)}
+        found = dict(_read_items(taken))
+        whole = set(SHOWN) <= set(names)
+        return found if whole else {number: item.only(names) for number, item in found.items()}
 
     def _places(self, ids: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Where the rows of ids are, each once."""
