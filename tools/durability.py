@@ -134,7 +134,7 @@ class Writer:
         while self._pipe.poll(max(0, end - time.monotonic())):
             self.acknowledged.append(int(self._pipe.recv_bytes()))
 
-    def wait_for(self, n: int, seconds: float = 240) -> None:
+    def wait_for(self, n: int, seconds: float = 400) -> None:
         """Until ``n`` batches are acknowledged."""
         end = time.monotonic() + seconds
         while len(self.acknowledged) < n:

@@ -30,8 +30,8 @@ VARIABLE = "CORRHASH_MILVUS"
 REASON = "CORRHASH_NO_MILVUS"
 INSIDE = "CORRHASH_NAMESPACE"
 IF_POSSIBLE = "--if-possible"
-PATIENCE = 180
-"""Seconds that a server may take to start; 20 are common."""
+PATIENCE = 300
+"""Seconds that a server may take to start; 20 are common, some minutes after it was killed."""
 
 # The server writes its pid to fixed places, so that it gets some of its own.
 ENTER = (
@@ -48,7 +48,8 @@ data, port, program = sys.argv[1:]
 _initialize_data_files(program)
 config = MilvusServerConfig(data_dir=data, proxy_port=int(port))
 config.set("proxy.timeTickInterval", 20)  # what is written is seen after so many milliseconds
-config.resolve()
+if not pathlib.Path(data, "configs", "milvus.yaml").exists():
+    config.resolve()  # only once: it would find the ports taken by connections that still end
 libraries = pathlib.Path(program, "bin")
 os.environ |= {"MILVUSCONF": f"{data}/configs", "LD_LIBRARY_PATH": str(libraries)}
 os.environ["DEPLOY_MODE"] = "STANDALONE"

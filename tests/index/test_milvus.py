@@ -71,6 +71,6 @@ def test_an_address_has_host_port_and_name(uri):
 
 
 def test_a_server_that_does_not_answer_is_told(monkeypatch):
-    monkeypatch.setattr(milvus, "PATIENCE", 0.1)
+    monkeypatch.setattr(milvus, "FIRST_PATIENCE", 0.1)
     with pytest.raises(InputError, match="does not answer .* Start it, or check host and port"):
         open_index("milvus://127.0.0.1:1/x", 8)

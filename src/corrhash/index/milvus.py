@@ -49,8 +49,11 @@ ROWS = 1000
 LONGEST = 65_535
 """Bytes of a text."""
 
-PATIENCE = 60.0
-"""Seconds for which a server that does not answer is asked again."""
+PATIENCE = 300.0
+"""Seconds for which a server that went away is asked again: some take minutes to come back."""
+
+FIRST_PATIENCE = 10.0
+"""Seconds for which one that never answered is: its address may be wrong."""
 
 TICK = 1e-4
 """Seconds between two new ids of one writer: several times as fast as Milvus takes items in."""
@@ -342,13 +345,14 @@ def _connect(uri: str) -> tuple[Any, str]:
             f"Got {uri!r}."
         )
     host, port, name = found.groups()
-    client = _told(uri, lambda: MilvusClient(uri=f"http://{host}:{port}", timeout=10))
+    address = f"http://{host}:{port}"
+    client = _told(uri, lambda: MilvusClient(uri=address, timeout=10), FIRST_PATIENCE)
     return client, name
 
 
-def _told(uri: str, request: Callable[[], Any]) -> Any:
+def _told(uri: str, request: Callable[[], Any], patience: float = PATIENCE) -> Any:
     """The answer to a request, asked again while nobody answers; errors as sentences."""
-    end, pause = time.monotonic() + PATIENCE, 0.1
+    end, pause = time.monotonic() + patience, 0.1
     while True:
         try:
             return request()
