@@ -58,6 +58,12 @@ FIRST_PATIENCE = 10.0
 TICK = 1e-4
 """Seconds between two new ids of one writer: several times as fast as Milvus takes items in."""
 
+ABSENCE = (
+    *("connect", "unavailable", "not ready", "not healthy", "no available", "timeout"),
+    *("deadline", "not loaded", "recover", "node not", "channel not", "shard", "offline"),
+)
+"""Words by which a server says that it is away, or back but not quite ready."""
+
 EPOCH = 1_704_067_200
 """The second from which ids are counted, the beginning of 2024, so that they fit."""
 
@@ -370,8 +376,7 @@ def _told(uri: str, request: Callable[[], Any], patience: float = PATIENCE) -> A
 
 def _is_absence(error: Any) -> bool:
     """Whether the server is away or not ready yet, rather than unwilling."""
-    words = ("connect", "unavailable", "not ready", "not healthy", "no available", "timeout")
-    return any(word in str(error.message).lower() for word in words)
+    return any(words in str(error.message).lower() for words in ABSENCE)
 
 
 def _look(client: Any, name: str, uri: str) -> dict[str, Any] | None:
