@@ -24,7 +24,10 @@ from corrhash.networks.alexnet import AlexNet
 from corrhash.networks.small import SmallCNN
 from tests.datasets.layouts import SMALL, coco
 
-VERBS = ["demo", "train", "evaluate", "encode", "methods", "datasets"]
+VERBS = [
+    *("demo", "train", "evaluate", "encode", "index", "search", "info", "export", "copy"),
+    *("methods", "datasets", "engines"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +65,7 @@ def test_every_verb_explains_itself_within_80_columns(verb, monkeypatch):
 
 def test_the_help_lists_every_verb_in_the_order_of_the_pipeline():
     help_text = run("--help").output
-    places = [help_text.index(f" {verb} ") for verb in VERBS]
+    places = [help_text.index(f"│ {verb} ") for verb in VERBS]
     assert places == sorted(places)
 
 
@@ -70,7 +73,8 @@ def test_help_comes_without_loading_heavy_libraries():
     code = (
         "import sys; from corrhash.cli import app; from typer.testing import CliRunner; "
         "CliRunner().invoke(app, ['--help']); "
-        "print(sorted({'torch', 'numba', 'scipy', 'matplotlib'} & set(sys.modules)))"
+        "heavy = {'torch', 'numba', 'scipy', 'matplotlib', 'lancedb', 'pyarrow', 'pymilvus'}; "
+        "print(sorted(heavy & set(sys.modules)))"
     )
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -78,15 +82,18 @@ def test_help_comes_without_loading_heavy_libraries():
     assert result.stdout.strip() == "[]"
 
 
-def test_a_demo_prints_a_table_and_draws_the_curves(tmp_path):
+def test_a_demo_prints_a_table_and_ends_with_a_collection(tmp_path, monkeypatch):
     folder = tmp_path / "demo"
     result = run("demo", "--pictures", 600, "--epochs", 1, "--out", folder)
     assert "random" in result.output
     for name in ("curves.png", "answers.png"):
         with Image.open(folder / name) as picture:
             assert picture.size[0] > 900
-    words = shlex.split(result.output[result.output.index("Next: corrhash ") :])[2:]
-    assert "MAP" in run(*words).output
+    assert "“lighthouse night”, without cats" in result.output
+    first, second = result.output.splitlines()[-2:]
+    assert "MAP" in run(*shlex.split(first)[2:]).output
+    monkeypatch.chdir(tmp_path)
+    assert "Sheet: boats.jpg" in run(*shlex.split(second)[2:]).output
 
 
 def test_a_model_is_evaluated_in_both_directions(model):
