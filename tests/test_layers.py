@@ -33,13 +33,12 @@ HOMES = {
     "typer": ["cli"],
     "rich": ["cli", "terminal"],
     "numba": ["kernels"],
-    "pyarrow": ["datasets.manifest"],
+    "pyarrow": ["datasets.manifest", "index.lancedb"],
     "snowballstemmer": ["datasets.words"],
     "llvmlite": ["kernels"],
     "lancedb": ["index.lancedb"],
-    "pyarrow": ["index.lancedb"],
     "pymilvus": ["index.milvus"],
-    "PIL": ["datasets", "networks.pixels", "records", "encoder", "sources", "sheet"],
+    "PIL": ["datasets", "networks.pixels", "records", "encoder", "sheet"],
 }
 
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.name not in ("__main__.py",))

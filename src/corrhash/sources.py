@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
-
-from corrhash.datasets import DATASETS, Reader
-from corrhash.datasets.base import PARTS, RetrievalSplit
+from corrhash.datasets import DATASETS, Reader, load_raw
+from corrhash.datasets.base import PARTS
 from corrhash.datasets.feature_file import read_feature_file
+from corrhash.datasets.folder import picture_files, read_captions
+from corrhash.datasets.manifest import SUFFIXES
 from corrhash.errors import InputError, did_you_mean
 from corrhash.records import Record, pair_records
 
 LIST = ".jsonl"
+MANIFEST = f"manifest{LIST}"
 
 
 @dataclass(frozen=True)
@@ -41,18 +42,20 @@ def open_source(
     Parameters
     ----------
     source : a folder of pictures; a .jsonl file whose lines hold ``image`` (a path, seen from the
-        file), ``text``, ``labels``, ``key`` and any other fields, which become metadata; or the
-        name of a dataset.
+        file), ``text``, ``labels``, ``key`` and any other fields, which become metadata, or the
+        folder of one called ``manifest.jsonl``; another manifest; or the name of a dataset.
     reader : of the model, which computes and caches the features of a dataset.
     part, seed, options : of a dataset: which of its items, and how it is split.
     features : a file with a row for each line of a .jsonl file, for models that read such rows.
     """
     path = Path(source)
+    if path.is_dir() and (path / MANIFEST).is_file():
+        path = path / MANIFEST
     if path.is_dir():
         return _folder(path)
     if path.suffix == LIST:
         return _list(path, features)
-    if source in DATASETS:
+    if source in DATASETS or path.suffix in SUFFIXES:
         return _dataset(source, reader, part, seed, options or {})
     raise InputError(
         f"There is no folder, no {LIST} file and no dataset {source!r}."
@@ -61,13 +64,15 @@ def open_source(
 
 
 def _folder(folder: Path) -> Source:
-    """The pictures below a folder, by their path within it."""
-    suffixes = {s for s, kind in Image.registered_extensions().items() if kind in Image.OPEN}
-    paths = sorted(p for p in folder.rglob("*") if p.suffix.lower() in suffixes and p.is_file())
+    """The pictures below a folder, by their path within it, with the words that go with them."""
+    paths = picture_files(folder)
     if not paths:
         raise InputError(f"There are no pictures in {folder}. Check the path.")
-    names = [path.relative_to(folder).as_posix() for path in paths]
-    records = (Record(name, path) for name, path in zip(names, paths, strict=True))
+    captions = read_captions(paths)
+    records = (
+        Record(path.relative_to(folder).as_posix(), path, caption)
+        for path, caption in zip(paths, captions, strict=True)
+    )
     return Source(records, len(paths))
 
 
@@ -112,7 +117,7 @@ def _record(content: dict[str, Any], folder: Path, vector: Any) -> Record:
 def _dataset(name: str, reader: Reader, part: str, seed: int, options: dict[str, Any]) -> Source:
     if part not in PARTS:
         raise InputError(f"There is no part {part!r}. Choose one of: {', '.join(PARTS)}.")
-    raw: RetrievalSplit = DATASETS[name](seed=seed, **options)
+    raw = load_raw(name, seed=seed, **options)
     read = reader.read_split(raw)
     pairs, shown = getattr(read, part), getattr(raw, part)
     return Source(pair_records(pairs, shown), len(pairs))
