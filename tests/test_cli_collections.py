@@ -75,7 +75,7 @@ def collection(listed, model, tmp_path_factory):
 
 def test_a_folder_of_pictures_is_indexed_once(world, model, tmp_path, monkeypatch, capsys):
     (tmp_path / "photos" / "deep").mkdir(parents=True)
-    for row, name in enumerate(["a.png", "deep/b.PNG", "notes.txt"]):
+    for row, name in enumerate(["1.png", "deep/2.PNG", "notes.txt"]):
         (tmp_path / "photos" / name).write_bytes(world.paths[row].read_bytes())
     (tmp_path / "photos" / "cut.png").write_bytes(world.paths[0].read_bytes()[:99])
     said = run("index", tmp_path / "c", tmp_path / "photos", "--model", model).output
@@ -84,7 +84,7 @@ def test_a_folder_of_pictures_is_indexed_once(world, model, tmp_path, monkeypatc
     said = run("index", tmp_path / "c", tmp_path / "photos").output
     assert "0 new, 2 unchanged; 2 items" in said
     found = run("search", tmp_path / "c", "--image", world.paths[1], "--find", "image").output
-    assert "deep/b.PNG" in found
+    assert "deep/2.PNG" in found
     said = fail(monkeypatch, capsys, "search", tmp_path / "c", "sea", "--find", "text")
     assert "No item of" in said
     assert "--find image" in said
