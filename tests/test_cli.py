@@ -1,5 +1,6 @@
 """The command line: each verb does its work, helps in 80 columns, and answers mistakes."""
 
+import dataclasses
 import json
 import os
 import re
@@ -21,8 +22,12 @@ from corrhash.datasets.splits import draw_split
 from corrhash.experiments.trained_model import TrainedModel
 from corrhash.networks.alexnet import AlexNet
 from corrhash.networks.small import SmallCNN
+from tests.datasets.layouts import SMALL, coco
 
-VERBS = ["demo", "train", "evaluate", "encode", "run", "report", "methods", "datasets"]
+VERBS = [
+    *("demo", "train", "evaluate", "encode", "index", "search", "info", "export", "copy"),
+    *("run", "report", "methods", "datasets", "engines"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +65,7 @@ def test_every_verb_explains_itself_within_80_columns(verb, monkeypatch):
 
 def test_the_help_lists_every_verb_in_the_order_of_the_pipeline():
     help_text = run("--help").output
-    places = [help_text.index(f" {verb} ") for verb in VERBS]
+    places = [help_text.index(f"│ {verb} ") for verb in VERBS]
     assert places == sorted(places)
 
 
@@ -68,7 +73,8 @@ def test_help_comes_without_loading_heavy_libraries():
     code = (
         "import sys; from corrhash.cli import app; from typer.testing import CliRunner; "
         "CliRunner().invoke(app, ['--help']); "
-        "print(sorted({'torch', 'numba', 'scipy', 'matplotlib'} & set(sys.modules)))"
+        "heavy = {'torch', 'numba', 'scipy', 'matplotlib', 'lancedb', 'pyarrow', 'pymilvus'}; "
+        "print(sorted(heavy & set(sys.modules)))"
     )
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -76,15 +82,18 @@ def test_help_comes_without_loading_heavy_libraries():
     assert result.stdout.strip() == "[]"
 
 
-def test_a_demo_prints_a_table_and_draws_the_curves(tmp_path):
+def test_a_demo_prints_a_table_and_ends_with_a_collection(tmp_path, monkeypatch):
     folder = tmp_path / "demo"
     result = run("demo", "--pictures", 600, "--epochs", 1, "--out", folder)
     assert "random" in result.output
     for name in ("curves.png", "answers.png"):
         with Image.open(folder / name) as picture:
             assert picture.size[0] > 900
-    words = shlex.split(result.output[result.output.index("Next: corrhash ") :])[2:]
-    assert "MAP" in run(*words).output
+    assert "“lighthouse night”, without cats" in result.output
+    first, second = result.output.splitlines()[-2:]
+    assert "MAP" in run(*shlex.split(first)[2:]).output
+    monkeypatch.chdir(tmp_path)
+    assert "Sheet: boats.jpg" in run(*shlex.split(second)[2:]).output
 
 
 def test_a_model_is_evaluated_in_both_directions(model):
@@ -92,9 +101,14 @@ def test_a_model_is_evaluated_in_both_directions(model):
     assert "image → text" in output
     assert "database without training items" in output
     scores = json.loads(run("evaluate", model, "synthetic", "--json").stdout)
-    assert set(scores) == {"all", "without_training_items"}
+    assert set(scores) == {"all", "without_training_items", "dataset"}
+    assert scores["dataset"] == {
+        "name": "synthetic",
+        **dataclasses.asdict(load_dataset("synthetic").fingerprint),
+    }
     assert scores["all"]["image->text"]["map"] > 0.36
-    sizes = [scores[which]["text->image"]["n_database"] for which in scores]
+    parts = ("all", "without_training_items")
+    sizes = [scores[which]["text->image"]["n_database"] for which in parts]
     assert sizes == [7400, 4400]
     stable = run("evaluate", model, "synthetic", "--json", "--reading", "hashnet@50").stdout
     assert json.loads(stable)["all"]["text->image"]["ties"] == "stable"
@@ -209,14 +223,101 @@ def load_pictures(seed=0):
 
 
 @pytest.mark.parametrize("method", ["chn", "cvh"])
-def test_a_picture_that_cannot_be_read_is_named(method, monkeypatch, capsys, tmp_path):
+def test_a_picture_that_cannot_be_read_is_named_and_left_out(method, monkeypatch, capsys, tmp_path):
     (tmp_path / "pictures").mkdir()
     monkeypatch.setenv("PICTURES", str(tmp_path / "pictures"))
     monkeypatch.setitem(DATASETS.places, "pictures", "tests.test_cli:load_pictures")
-    arguments = ("--method", method, "--bits", "2", "--out", tmp_path / "m")
-    said = fail(monkeypatch, capsys, "train", "pictures", *arguments)
-    assert re.search(r"Cannot read the picture .*jpg \(row \d+\): .*leave the row out", said)
-    assert "Traceback" not in said
+    few_epochs = ("--set", "training.epochs=1") if method == "chn" else ()
+    arguments = ("--method", method, "--bits", "2", *few_epochs, "--out", tmp_path / "m")
+    said = say(monkeypatch, capsys, "train", "pictures", *arguments)
+    assert "1 of 60 pictures are left out (train 1, validation 0, query 0, database 1)" in said
+    assert re.search(r"\d+.jpg: image file is truncated", said)
+
+
+def boats(folder, n=30):
+    """A manifest of pictures with captions and labels; one picture is cut off."""
+    rng = np.random.default_rng(0)
+    folder.mkdir()
+    lines = ["image,text,labels"]
+    for i in range(n):
+        pixels = rng.integers(0, 255, (40, 40, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{i}.jpg")
+        lines.append(f"{i}.jpg,{['a red boat', 'the green tree'][i % 2]},{['boat', 'tree'][i % 2]}")
+    (folder / "manifest.csv").write_text("\n".join(lines))
+    (folder / "4.jpg").write_bytes((folder / "4.jpg").read_bytes()[:700])
+    return folder
+
+
+def test_ones_own_pictures_are_trained_on_evaluated_moved_and_not_changed(
+    monkeypatch, capsys, tmp_path
+):
+    folder = boats(tmp_path / "boats")
+    model = tmp_path / "model"
+    arguments = ("--method", "cvh", "--bits", "4", "--texts", "stop_words=true", "--out", model)
+    said = run("train", folder, "--data", "n_query=6", *arguments).output
+    assert "boats: " in said
+    assert "Fingerprint: data " in said
+    assert TrainedModel.load(model).reader.vocabulary.words == ("boat", "green", "red", "tree")
+    words = shlex.split(said[said.index("Next: corrhash ") :])[2:]
+    assert "Fingerprint" in said
+    assert "MAP" in run(*words).output
+    moved = tmp_path / "elsewhere"
+    folder.rename(moved)
+    scores = json.loads(run("evaluate", model, moved / "manifest.csv", "--json").stdout)
+    assert scores["all"]["text->image"]["n_queries"] in (5, 6)
+    (moved / "manifest.csv").write_text((moved / "manifest.csv").read_text() + "\n29.jpg,a sea,")
+    said = fail(monkeypatch, capsys, "evaluate", model, moved)
+    assert "is not what the model was trained on" in said
+
+
+def test_a_folder_without_labels_and_arrays_without_a_database_are_evaluated(tmp_path):
+    folder = boats(tmp_path / "boats")
+    (folder / "manifest.csv").unlink()
+    for i in range(30):
+        (folder / f"{i}.txt").write_text(f"a {'red boat' if i % 2 else 'green tree'} {i % 5}")
+    run("train", folder, "--method", "cvh", "--bits", "4", "--out", tmp_path / "m")
+    assert "partner among the first 10" in run("evaluate", tmp_path / "m", folder).output
+    rng = np.random.default_rng(0)
+    rows = {"tr": 40, "te": 10}
+    arrays = {f"I_{part}": rng.normal(size=(n, 4)) for part, n in rows.items()}
+    arrays |= {f"T_{part}": rng.normal(size=(n, 4)) for part, n in rows.items()}
+    arrays |= {f"L_{part}": np.eye(2)[np.arange(n) % 2] for part, n in rows.items()}
+    np.savez(tmp_path / "a.npz", **arrays)
+    run("train", tmp_path / "a.npz", "--method", "cvh", "--bits", "4", "--out", tmp_path / "n")
+    said = run("evaluate", tmp_path / "n", tmp_path / "a.npz").output
+    assert "MAP" in said
+    assert "without training items" not in said  # nothing would be left
+
+
+def test_a_published_dataset_is_found_below_its_root(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    coco(tmp_path / "data")
+    sizes = [word for name, n in SMALL.items() for word in ("--data", f"{name}={n}")]
+    train = ("--method", "cvh", "--bits", "4", *sizes, "--out", "model")
+    run("train", "coco", "--root", "data", *train)
+    assert "MAP" in run("evaluate", "model", "coco").output
+    (tmp_path / "data").rename(tmp_path / "moved")
+    assert "MAP" in run("evaluate", "model", "coco", "--root", "moved").output
+
+
+def test_a_check_says_what_is_there_and_draws_samples(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = boats(tmp_path / "boats")
+    result = CliRunner().invoke(app, ["datasets", "check", str(folder)])
+    assert result.exit_code == 1  # as a picture is damaged
+    assert "29 pictures found, 0 missing, 1 damaged" in result.output
+    with Image.open(tmp_path / "boats-samples.png") as picture:
+        assert picture.size[0] > 900
+    (folder / "4.jpg").unlink()
+    lines = (folder / "manifest.csv").read_text().split("\n")
+    (folder / "manifest.csv").write_text("\n".join(x for x in lines if not x.startswith("4.jpg")))
+    assert "0 damaged" in run("datasets", "check", folder, "--sheet", "sheet.jpg").output
+    assert (tmp_path / "sheet.jpg").exists()
+
+
+def test_a_dataset_tells_where_to_get_it():
+    assert "https://press.liacs.nl" in run("datasets", "mirflickr25k").output
+    assert "nothing to download" in run("datasets", "scenes").output
 
 
 def test_the_literal_mode_is_for_methods_that_have_one(monkeypatch, capsys, tmp_path):
@@ -404,6 +505,9 @@ MISTAKES = {
     "--device and --set training.device=cpu decide the same": [
         *("train", "scenes", "--device", "cpu", "--set", "training.device=cpu", "--out", "x")
     ],
+    "Write: corrhash datasets": ["datasets", "check"],
+    "--texts has no 'tops'": ["train", "synthetic", "--texts", "tops=3", "--out", "x"],
+    "no files below a root": ["train", "scenes", "--root", "data", "--out", "x"],
     "no part 'test'": ["encode", "nowhere", "synthetic", "--part", "test", "--out", "x"],
 }
 

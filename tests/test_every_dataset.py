@@ -5,19 +5,36 @@ import pytest
 
 from corrhash.datasets import DATASETS, load_dataset
 from corrhash.datasets.base import PARTS
+from corrhash.datasets.check import about, check_dataset
+from corrhash.datasets.sources import source_of
+from tests.datasets.layouts import LAYOUTS
 
 pytestmark = pytest.mark.parametrize("name", list(DATASETS))
 
 
 @pytest.fixture(scope="module")
-def small():
+def in_miniature(tmp_path_factory):
+    """What to load a dataset with few items with: published ones are laid out once."""
+    known = {}
+
+    def of(name):
+        if name not in known and name in LAYOUTS:
+            lay_out, sizes = LAYOUTS[name]
+            known[name] = {"root": lay_out(tmp_path_factory.mktemp(name)), **sizes}
+        return known.get(name, {"n": 300})
+
+    return of
+
+
+@pytest.fixture(scope="module")
+def small(in_miniature):
     """Each dataset, loaded once with few items."""
     splits = {}
 
     def of(name, **options):
         key = (name, *options.items())
         if key not in splits:
-            splits[key] = load_dataset(name, n=300, **options)
+            splits[key] = load_dataset(name, **in_miniature(name), **options)
         return splits[key]
 
     return of
@@ -37,8 +54,9 @@ def test_the_parts_are_aligned_and_of_one_kind(name, small):
         assert len(pairs.label_names) == pairs.labels.shape[1]
 
 
-def test_queries_are_never_in_the_database(name, small):
+def test_keys_are_unique_and_queries_are_never_in_the_database(name, small):
     split = small(name)
+    assert len(rows_of(split.pairs)) == len(split.pairs)
     assert not rows_of(split.query) & rows_of(split.database)
     assert rows_of(split.train) | rows_of(split.validation) <= rows_of(split.database)
     assert not rows_of(split.train) & rows_of(split.validation)
@@ -52,11 +70,15 @@ def test_all_but_the_database_carry_labels(name, small):
         assert getattr(split, part).labels.sum(axis=1).min() >= 1
 
 
-def test_the_same_seed_gives_the_same_split(name, small):
-    first, second = small(name), load_dataset(name, n=300)
+def test_the_same_seed_gives_the_same_split(name, small, in_miniature):
+    first = small(name, image_features="simple")
+    second = load_dataset(name, **in_miniature(name), image_features="simple")
     assert first.query.row_keys() == second.query.row_keys()
+    assert first.fingerprint == second.fingerprint
     np.testing.assert_array_equal(first.query.images, second.query.images)
-    assert small(name, seed=1).query.row_keys() != first.query.row_keys()
+    other = small(name, seed=1)
+    assert other.query.row_keys() != first.query.row_keys()
+    assert other.fingerprint.split != first.fingerprint.split
 
 
 def test_the_loader_says_what_it_is_in_one_line(name):
@@ -65,8 +87,32 @@ def test_the_loader_says_what_it_is_in_one_line(name):
     assert len(first) < 100
 
 
-def test_a_reader_of_one_load_reads_the_next_alike(name, small):
+def test_a_reader_of_one_load_reads_the_next_alike(name, small, in_miniature):
     split = small(name, image_features="simple")
-    again = load_dataset(name, n=300, reader=split.reader)
+    again = load_dataset(name, **in_miniature(name), reader=split.reader)
     np.testing.assert_array_equal(again.query.images, split.query.images)
     assert (again.query.texts != split.query.texts).nnz == 0
+
+
+def test_it_is_told_where_to_get_it_and_how_much_there_is(name):
+    said = "\n".join(about(name))
+    source = source_of(DATASETS[name])
+    if source is None:
+        assert "nothing to download" in said
+    else:
+        assert name in LAYOUTS, "published datasets are laid out in tests/datasets/layouts.py"
+        for words in (*source.where, source.licence, "Unpack: ", "queries"):
+            assert words in said
+
+
+def test_a_check_counts_what_there_is_and_takes_samples(name, in_miniature):
+    check = check_dataset(name, **in_miniature(name))
+    said = "\n".join(check.lines())
+    assert "fingerprint: data " in said
+    assert "train " in said
+    if source_of(DATASETS[name]):
+        assert not check.complete
+        assert "published: " in said
+    if name != "synthetic":
+        assert len(check.pictures) == len(check.captions) == 24
+        assert all(caption.startswith("[") for caption in check.captions)

@@ -10,20 +10,18 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from corrhash import __version__, cli_study
+from corrhash import __version__, cli_collections, cli_study
 from corrhash.cache_folder import caching_in
 from corrhash.errors import InputError
-from corrhash.progress import Step, listening
+from corrhash.terminal import err, out
+from corrhash.terminal import progress_bars as _progress
+from corrhash.terminal import say as _say
 
 if TYPE_CHECKING:  # heavy parts are imported by the verbs that need them: help comes at once
     from corrhash.datasets.base import RetrievalSplit
@@ -37,12 +35,26 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-WATCHED = ("loss", "validation_map", "distinct_codes", "quantization_active")
-out = Console()
-err = Console(stderr=True)
 
 DatasetArgument = Annotated[
-    str, typer.Argument(metavar="DATASET", help="A name; **corrhash datasets** lists them.")
+    str,
+    typer.Argument(
+        metavar="DATASET",
+        help="A name (**corrhash datasets** lists them), a folder of pictures, a manifest or a "
+        "file of arrays.",
+    ),
+]
+RootOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--root",
+        metavar="DIR",
+        help="The folder with the files of a published dataset; by default data.",
+    ),
+]
+DataOption = Annotated[
+    list[str] | None,
+    typer.Option("--data", metavar="NAME=VALUE", help="An option of the dataset; repeatable."),
 ]
 ModelArgument = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A folder that **corrhash train** wrote.")
@@ -76,8 +88,8 @@ def demo(
     """Draw pictures, learn codes from their pixels, search both ways: all in a few minutes.
 
     Scenes are drawn by the program, so nothing is downloaded. CHN learns from pixels and tags;
-    CVH, on simple features, and random codes stand beside it. Leaves a trained model, curves and
-    the answers to some searches in the folder.
+    CVH, on simple features, and random codes stand beside it. Leaves a trained model, curves, and
+    a collection of the pictures with the answers to some searches in the folder.
     """
     from corrhash.demo import run_demo
 
@@ -89,9 +101,14 @@ def demo(
         _add_scores(table, scores, name, str(n_bits))
     out.print(table)
     _say("More bits do not help CVH: its later directions are mostly noise.")
+    words = "lighthouse night"
+    matches = result.collection.search_text(words, 5, where="not 'cat' in labels")
+    cli_collections.print_matches(f"“{words}”, without cats", matches)
     for what, path in result.files.items():
         _say(f"{what}: {path}")
     _say(f"Next: corrhash evaluate {shlex.quote(str(folder / 'model'))} scenes")
+    collection = shlex.quote(str(folder / "collection"))
+    _say(f"Or:   corrhash search {collection} boat sea --sheet boats.jpg")
 
 
 @app.command()
@@ -151,6 +168,16 @@ def train(
     literal: Annotated[
         bool, typer.Option("--literal", help="The published settings, where a method has them.")
     ] = False,
+    root: RootOption = None,
+    data: DataOption = None,
+    texts: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="What strings become: form=words, tags or strings (for text encoders), min_count, "
+            "top, stop_words=true, stem=english; repeatable.",
+        ),
+    ] = None,
     seed: SeedOption = 0,
     cache: CacheOption = None,
 ) -> None:
@@ -166,8 +193,9 @@ def train(
 
     Example: corrhash train scenes --method chn --bits 32 --set training.epochs=20 --out model
     """
-    from corrhash.datasets import Reader, load_dataset, supervise
+    from corrhash.datasets import Reader, load_dataset, place_of, supervise
     from corrhash.datasets.supervision import check_choice
+    from corrhash.experiments.data_options import data_options, text_options
     from corrhash.experiments.picture_options import PictureOptions
     from corrhash.experiments.settings import method_class, new_hasher, parse_params, with_seed
     from corrhash.experiments.trained_model import TrainedModel, check_model_folder
@@ -178,8 +206,11 @@ def train(
     settings = pictures.settings(method_class(method), parse_params(params or []))
     hasher = new_hasher(method_class(method), bits, settings, literal=literal)
     hasher = _with_training(with_seed(hasher, seed), checkpoint=str(_checkpoint_of(folder)))
+    place, options = place_of(dataset), data_options(dataset, root, data or [])
+    words_of = text_options(texts or [])
     with _progress(), caching_in(cache):
-        split = load_dataset(dataset, seed=seed, image_features=pictures.features(hasher))
+        features = pictures.features(hasher)
+        split = load_dataset(place, seed=seed, image_features=features, texts=words_of, **options)
     _say_split(split)
     taught = supervise(split, supervision, words, needed=hasher.needs_labels)
     for note in taught.notes:
@@ -189,7 +220,8 @@ def train(
         hasher.fit(taught.train, taught.validation)
     hasher = _with_training(hasher, checkpoint=None)
     reader = split.reader or Reader()
-    TrainedModel(hasher, reader, dataset, seed, supervision=taught.name).save(folder)
+    trained = TrainedModel(hasher, reader, place, seed, options, taught.name, split.fingerprint)
+    trained.save(folder)
     shutil.rmtree(_checkpoint_of(folder), ignore_errors=True)
     _write_history(hasher, folder)
     if words_file := taught.save_words(folder):
@@ -197,7 +229,7 @@ def train(
     seconds = time.perf_counter() - started
     _say(f"Trained {type(hasher).__name__} of {bits} bits in {seconds:.1f} s. Model: {folder}")
     own = f" --method {method}" if ":" in method else ""
-    _say(f"Next: corrhash evaluate {shlex.quote(str(folder))} {dataset}{own}")
+    _say(f"Next: corrhash evaluate {shlex.quote(str(folder))} {shlex.quote(dataset)}{own}")
 
 
 @app.command()
@@ -218,19 +250,22 @@ def evaluate(
         bool, typer.Option("--cosine", help="Rank by the scores before they are rounded to codes.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Every number, as JSON.")] = False,
+    root: RootOption = None,
     method: MethodOption = None,
     cache: CacheOption = None,
 ) -> None:
     """Measure a model on the queries of a dataset, in both directions.
 
     The queries are those that training held out. The database is everything else; the second row
-    leaves out what was trained on.
+    leaves out what was trained on. Without labels, queries look for their partners among one
+    another.
     """
+    from corrhash.datasets import place_of
     from corrhash.experiments.directions import ranked_pairs, score_directions
 
     with _progress(), caching_in(cache):
         trained = _load_model(model, dataset, method)
-        split = trained.load_split(dataset)
+        split = trained.load_split(place_of(dataset), root)
         query, database = (
             ranked_pairs(trained.hasher, part, "cosine" if cosine else None)
             for part in (split.query, split.database)
@@ -238,15 +273,18 @@ def evaluate(
     bounds = ties in ("optimistic", "pessimistic")  # not defined for NDCG
     options = {"reading": reading, "ties": ties, "ndcg_at": () if bounds else (100,)}
     scores = score_directions(split, query, database, **options)
-    unseen = ~split.train_in_database
-    new = {side: codes[unseen] for side, codes in database.items()}
-    without = score_directions(split.without_trained(), query, new, **options)
+    both, unseen = {"all": scores}, ~split.train_in_database
+    if split.query.labels is not None and unseen.any():
+        new = {side: codes[unseen] for side, codes in database.items()}
+        without = score_directions(split.without_trained(), query, new, **options)
+        both["without_training_items"] = without
     if as_json:
-        both = {"all": scores, "without_training_items": without}
         plain = {name: {d: s.as_dict() for d, s in of.items()} for name, of in both.items()}
+        plain["dataset"] = _described(split)
         sys.stdout.write(json.dumps(plain) + "\n")
         return
-    _print_scores(scores, without)
+    _print_scores(scores, both.get("without_training_items"))
+    _say(f"{split.name}: {split.fingerprint}")
 
 
 @app.command()
@@ -255,6 +293,7 @@ def encode(
     dataset: DatasetArgument,
     path: Annotated[Path, typer.Option("--out", help="The file of codes to write (.npz).")],
     part: Annotated[str, typer.Option(help="train, validation, query or database.")] = "database",
+    root: RootOption = None,
     method: MethodOption = None,
     cache: CacheOption = None,
 ) -> None:
@@ -263,6 +302,7 @@ def encode(
     Read it in Python with corrhash.codes.load_codes(path).
     """
     from corrhash.codes import save_codes
+    from corrhash.datasets import place_of
     from corrhash.datasets.base import PARTS
     from corrhash.experiments.directions import encode_pairs
 
@@ -270,12 +310,14 @@ def encode(
         raise InputError(f"There is no part {part!r}. Choose one of: {', '.join(PARTS)}.")
     with _progress(), caching_in(cache):
         trained = _load_model(model, dataset, method)
-        pairs = getattr(trained.load_split(dataset), part)
+        pairs = getattr(trained.load_split(place_of(dataset), root), part)
         codes = encode_pairs(trained.hasher, pairs)
         save_codes(path, codes, pairs.row_keys())
     _say(f"{codes['image']} of images and of texts each: {path}")
 
 
+for verb in ("index", "search", "info", "export", "copy"):
+    app.command()(getattr(cli_collections, verb))
 app.command()(cli_study.run)
 app.command()(cli_study.report)
 
@@ -310,16 +352,62 @@ def methods(
 
 
 @app.command()
-def datasets() -> None:
-    """List the datasets."""
-    from corrhash.datasets import DATASETS
+def datasets(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[check] [DATASET]", help="A dataset, to read about it; after check, to check."
+        ),
+    ] = None,
+    root: RootOption = None,
+    data: DataOption = None,
+    sheet: Annotated[
+        Path | None,
+        typer.Option(help="Where check draws samples; by default NAME-samples.png, here."),
+    ] = None,
+    seed: SeedOption = 0,
+    cache: CacheOption = None,
+) -> None:
+    """List the datasets, tell about one, or check its files.
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column("dataset", style="bold")
-    table.add_column("what it is")
-    for name in DATASETS:
-        table.add_row(name, _first_line(DATASETS[name]))
-    out.print(table)
+    **check** opens every picture, compares what it counts with what is published, and draws a sheet
+    of samples with their texts and labels.
+
+    Example: corrhash datasets check mirflickr25k --root data
+    """
+    from corrhash.datasets import DATASETS
+    from corrhash.datasets.check import about, check_dataset
+    from corrhash.experiments.data_options import data_options
+    from corrhash.sheet import contact_sheet
+
+    match words or []:
+        case []:
+            for name in DATASETS:
+                _say("\n".join(about(name)))
+            _say("A folder of pictures, a manifest (.csv, .jsonl, .parquet) or a file of arrays")
+            _say("(.npz, .mat) is a dataset too: give its path.")
+        case ["check", dataset]:
+            options = data_options(dataset, root, data or [])
+            with _progress(), caching_in(cache):
+                check = check_dataset(dataset, seed=seed, **options)
+            _say("\n".join(check.lines()))
+            if check.pictures:
+                path = sheet or Path(f"{check.name}-samples.png")
+                title = f"{check.name}: samples with texts and labels"
+                contact_sheet(check.pictures, check.captions, title=title, lines=6).save(path)
+                _say(f"Samples: {path}")
+            if not check.complete:
+                raise typer.Exit(1)
+        case [name] if name in DATASETS:
+            _say("\n".join(about(name)))
+        case _:
+            raise InputError(
+                f"Got {' '.join(words or [])!r}. Write: corrhash datasets, corrhash datasets NAME, "
+                "or corrhash datasets check DATASET."
+            )
+
+
+app.command()(cli_collections.engines)
 
 
 def _version(wanted: bool) -> None:
@@ -363,12 +451,14 @@ def _write_history(hasher: Any, folder: Path) -> None:
 
 
 def _load_model(folder: Path, dataset: str, method: str | None) -> Any:
+    from corrhash.datasets import DATASETS, place_of
     from corrhash.experiments.settings import method_class
     from corrhash.experiments.trained_model import TrainedModel
     from corrhash.methods import Hasher
 
     trained = TrainedModel.load(folder, Hasher if method is None else method_class(method))
-    if dataset != trained.dataset:
+    place_of(dataset)
+    if dataset != trained.dataset and (dataset in DATASETS or trained.dataset in DATASETS):
         raise InputError(
             f"The model in {folder} was trained on {trained.dataset}, and reads its items only. "
             f"Got {dataset}. Use {trained.dataset}, or train a model on {dataset}."
@@ -380,36 +470,11 @@ def _first_line(thing: Any) -> str:
     return (thing.__doc__ or "").strip().splitlines()[0]
 
 
-@contextmanager
-def _progress() -> Iterator[None]:
-    """A bar for each task that reports how far it is; gone when all are done."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    options: Any = {"transient": True, "disable": not err.is_terminal}
-    with Progress(*columns, TimeRemainingColumn(), console=err, **options) as bars:
-        tasks: dict[str, Any] = {}
-
-        def show(step: Step) -> None:
-            if step.task not in tasks:
-                tasks[step.task] = bars.add_task(step.task)
-            words = [f"{name} {step.numbers[name]:.3g}" for name in WATCHED if name in step.numbers]
-            description = "  ".join([step.task, *words]).replace("_", " ")
-            task = tasks[step.task]
-            bars.update(task, description=description, completed=step.done, total=step.total)
-
-        with listening(show):
-            yield
-
-
 class _Words(logging.Handler):
     """What the library says, above the bars of progress."""
 
     def emit(self, record: logging.LogRecord) -> None:
         err.print(record.getMessage(), markup=False, highlight=False, soft_wrap=True)
-
-
-def _say(line: str) -> None:
-    """A line as it is: names of files may look like markup."""
-    out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _say_split(split: RetrievalSplit) -> None:
@@ -418,6 +483,14 @@ def _say_split(split: RetrievalSplit) -> None:
         f"{len(split.database):,} in the database"
     )
     _say(f"{split.name}: {sizes}")
+    if split.fingerprint is not None:
+        _say(f"Fingerprint: {split.fingerprint}")
+
+
+def _described(split: RetrievalSplit) -> dict[str, Any]:
+    """What a result says of the data that it rests on."""
+    found = split.fingerprint
+    return {"name": split.name, **({} if found is None else dataclasses.asdict(found))}
 
 
 def _score_table(title: str, *columns: str) -> Table:
@@ -433,14 +506,15 @@ def _add_scores(table: Table, scores: dict[str, Scores], *cells: str) -> None:
     table.add_row(*cells, *(f"{of_direction.map:.3f}" for of_direction in scores.values()))
 
 
-def _print_scores(scores: dict[str, Scores], without: dict[str, Scores]) -> None:
+def _print_scores(scores: dict[str, Scores], without: dict[str, Scores] | None) -> None:
     """The numbers of both directions and the choices they rest on."""
     first, *_ = scores.values()
     table = _score_table(
         f"ranked by {first.ranked_by}, reading={first.reading}, ties={first.ties}", ""
     )
     _add_scores(table, scores, "MAP")
-    _add_scores(table, without, "MAP, database without training items")
+    if without is not None:
+        _add_scores(table, without, "MAP, database without training items")
     rows = {
         "precision@1": lambda s: s.precision_at.get(1),
         "precision@100": lambda s: s.precision_at.get(100),
@@ -450,6 +524,9 @@ def _print_scores(scores: dict[str, Scores], without: dict[str, Scores]) -> None
     for name, number in rows.items():
         values = [number(s) for s in scores.values()]
         table.add_row(name, *("-" if v is None else f"{v:.3f}" for v in values))
+    for rank in first.recall_at or ():
+        values = [(s.recall_at or {})[rank] for s in scores.values()]
+        table.add_row(f"partner among the first {rank}", *(f"{v:.3f}" for v in values))
     counts = {
         "queries": "n_queries",
         "  without a relevant item": "n_empty",

@@ -53,3 +53,17 @@ def test_damaged_pictures_are_named_with_their_rows(files, tmp_path, kind):
 def test_missing_pictures_are_named_with_their_rows(tmp_path):
     with pytest.raises(InputError, match=r"no picture .*gone.jpg \(row 0\). Check the path"):
         ImageFiles([tmp_path / "gone.jpg"])[0]
+
+
+def test_pictures_come_in_their_order_however_many_threads_decode_them(tmp_path):
+    paths = [tmp_path / f"{i}.png" for i in range(90)]
+    for i, path in enumerate(paths):
+        Image.new("L", (400 - 4 * i, 3), i).save(path)  # the first take longest
+    shades = [np.asarray(picture)[0, 0, 0] for picture in ImageFiles(paths)]
+    assert shades == list(range(90))
+    assert np.asarray(next(iter(ImageFiles(paths))))[0, 0, 0] == 0  # one may stop early
+
+
+def test_some_pictures_know_the_list_that_they_are_of(files):
+    some = ImageFiles(files.paths, [4, 7, 9], n_listed=12)[1:]
+    assert (list(some.rows), some.n_listed) == ([7, 9], 12)

@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 
 from corrhash import InputError
-from corrhash.datasets import ImageFeatures, PairedDataset, Reader, RetrievalSplit, Vocabulary
+from corrhash.datasets import (
+    ImageFeatures,
+    PairedDataset,
+    Reader,
+    RetrievalSplit,
+    TextOptions,
+    Vocabulary,
+)
 from corrhash.datasets.reader import fit_reader
+from corrhash.datasets.words import WordForm
 
 
 def test_a_vocabulary_counts_texts_not_repetitions():
@@ -32,7 +40,8 @@ def test_a_vocabulary_without_words_is_refused():
 def test_a_reader_survives_its_file(tmp_path):
     alexnet = ImageFeatures("alexnet-fc7", "/weights.pth", sha256="ab" * 32)
     for features in (None, ImageFeatures("simple"), alexnet):
-        reader = Reader(Vocabulary(("boat", "café")), features)
+        form = WordForm("tags", stop_words=True, stem="english")
+        reader = Reader(Vocabulary(("boat", "café"), form), features)
         reader.save(tmp_path)
         assert Reader.load(tmp_path) == reader
     Reader().save(tmp_path)
@@ -94,3 +103,39 @@ def test_features_of_a_network_are_not_computed_of_vectors():
     with pytest.raises(InputError, match=message):
         fit_reader(vectors, "alexnet-fc7")
     assert fit_reader(vectors, "simple").read_split(vectors).pairs.images.shape == (18, 7)
+
+
+def test_what_strings_become_can_be_chosen():
+    split = split_of(["the c++ boats"], ["the c++ boats"] * 9 + ["a tree"] * 4)
+
+    def words(**options):
+        return fit_reader(split, None, TextOptions(**options)).vocabulary.words
+
+    assert words() == ("a", "boats", "c", "the", "tree")
+    assert words(form="tags", min_count=5) == ("boats", "c++", "the")
+    assert words(stop_words=True, stem="english") == ("boat", "c", "tree")
+    assert words(top=1) == ("boats",)
+    strings = fit_reader(split, None, TextOptions("strings")).read_split(split)
+    assert strings.query.texts == ["the c++ boats"]
+
+
+def test_in_small_collections_rarer_words_count():
+    rest = ["sea boat"] * 2 + ["sea"] * 398
+    assert fit_reader(split_of(["a"], rest)).vocabulary.words == ("boat", "sea")
+    assert fit_reader(split_of(["a"], rest * 3)).vocabulary.words == ("boat", "sea")
+    rest = ["sea boat"] * 4 + ["sea"] * 1000
+    assert fit_reader(split_of(["a"], rest)).vocabulary.words == ("sea",)
+
+
+def test_words_that_a_dataset_is_published_with_are_kept_unless_others_are_asked_for():
+    published = Reader(Vocabulary(("boat", "never")))
+    split = replace(split_of(["boat sea"] * 2, ["boat sea"] * 9), reader=published)
+    assert fit_reader(split, "simple") == replace(published, image_features=ImageFeatures("simple"))
+    assert fit_reader(split, None, TextOptions()).vocabulary.words == ("boat", "sea")
+
+
+def test_words_of_vectors_are_not_counted():
+    split = split_of(["boat"] * 9, ["boat"] * 9)
+    vectors = replace(split, name="mine", pairs=replace(split.pairs, texts=np.ones((18, 7))))
+    with pytest.raises(InputError, match="texts of mine are vectors already"):
+        fit_reader(vectors, None, TextOptions())

@@ -1,13 +1,21 @@
 """Splits: the same everywhere, disjoint, and drawn from labelled items."""
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from corrhash import InputError
 from corrhash.datasets import PairedDataset
-from corrhash.datasets.splits import draw_split, hash_order
+from corrhash.datasets.splits import (
+    PROTOCOLS,
+    draw_own,
+    draw_per_class,
+    draw_split,
+    hash_order,
+    protocol_of,
+)
 
 
 def pairs_of(n, unlabelled=()):
@@ -69,3 +77,71 @@ def test_an_empty_part_is_refused():
 def test_more_than_there_is_is_refused():
     with pytest.raises(InputError, match=r"30 labelled items, but .* make 31"):
         draw_split(pairs_of(30), "example", 0, n_query=11, n_validation=10, n_train=10)
+
+
+def in_classes(n=300, n_classes=4):
+    """Items of several classes, of which the first are the rarest; names go the other way."""
+    rows = np.arange(n)
+    labels = np.stack([rows % (7 - c) == 0 for c in range(n_classes)], axis=1)
+    names = [f"class {n_classes - c}" for c in range(n_classes)]
+    return PairedDataset(rows[:, None], np.ones((n, 1)), labels, label_names=names)
+
+
+def test_classes_draw_in_turn_the_rarest_first_and_no_item_twice():
+    pairs = in_classes()
+    split = draw_per_class(pairs, "example", 5, n_query=3, n_validation=2, n_train=6)
+    labels = pairs.labels.toarray().astype(bool)
+    order = sorted(
+        range(len(pairs)), key=lambda i: hashlib.sha256(f"5:example:{i}".encode()).hexdigest()
+    )
+    taken, slow = set(), {"query": [], "validation": [], "train": []}
+    for column in sorted(range(4), key=lambda c: labels[:, c].sum()):
+        for part, size in (("query", 3), ("validation", 2), ("train", 6)):
+            new = [i for i in order if labels[i, column] and i not in taken][:size]
+            taken |= set(new)
+            slow[part] += new
+    for part, rows in slow.items():
+        assert getattr(split, f"{part}_rows").tolist() == rows
+    assert sorted({*range(300)} - {*slow["query"]}) == split.database_rows.tolist()
+
+
+def test_classes_of_one_size_draw_in_the_order_of_their_names():
+    labels = np.ones((20, 2), dtype=int)
+    pairs = PairedDataset(np.arange(20)[:, None], np.ones((20, 1)), labels, label_names=["b", "a"])
+    split = draw_per_class(pairs, "example", 0, n_query=1, n_validation=1, n_train=1)
+    swapped = replace(pairs, label_names=["a", "b"])
+    other = draw_per_class(swapped, "example", 0, n_query=1, n_validation=1, n_train=1)
+    order = hash_order(pairs.row_keys(), "example", 0)
+    assert split.query_rows.tolist() == [order[0], order[3]] == other.query_rows.tolist()
+
+
+def test_a_class_with_too_few_items_is_named():
+    with pytest.raises(InputError, match=r"items left of 'class 4', but 30 queries"):
+        draw_per_class(in_classes(), "example", 0, n_query=30, n_validation=20, n_train=60)
+    nothing = PairedDataset(np.ones((3, 1)), np.ones((3, 1)))
+    with pytest.raises(InputError, match="has no labels"):
+        draw_per_class(nothing, "example", 0, n_query=1, n_validation=1, n_train=1)
+
+
+NO_SIZES = {"n_query": None, "n_validation": None, "n_train": None}
+
+
+def test_a_tenth_of_ones_own_items_is_asked_and_a_tenth_validates():
+    split = draw_own(pairs_of(60), 0, NO_SIZES)
+    assert [len(rows) for rows in (split.query_rows, split.validation_rows)] == [6, 6]
+    assert len(split.train_rows) == 48
+    large = draw_own(pairs_of(12000), 0, {**NO_SIZES, "n_train": 50})
+    assert (len(large.query_rows), len(large.train_rows)) == (1000, 50)
+    with pytest.raises(InputError, match="2 labelled items, but 1 queries"):
+        draw_own(pairs_of(2), 0, NO_SIZES)
+
+
+def test_the_published_protocols_are_those_of_the_papers():
+    sizes = {name: (p.n_query, p.n_train, p.per_class) for name, p in PROTOCOLS.items()}
+    assert sizes == {
+        "mirflickr25k": (1000, 4000, False),
+        "mirflickr25k-24": (2000, 10000, False),
+        "nuswide": (100, 500, True),
+        "coco": (5000, 10000, False),
+    }
+    assert protocol_of("coco", {"n_query": 7, "n_train": None}).n_query == 7

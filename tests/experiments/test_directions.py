@@ -1,5 +1,7 @@
 """Both directions: never mixed up, and the same as evaluating by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -45,3 +47,13 @@ def test_answers_are_ranked_as_the_method_or_the_caller_says(split):
 def test_random_codes_score_the_share_of_similar_pairs(split):
     codes = [random_codes(p, 32) for p in (split.query, split.database)]
     assert score_directions(split, *codes)["image->text"].map == pytest.approx(0.33, abs=0.03)
+
+
+def test_without_labels_queries_look_for_their_partners_among_one_another(split):
+    bare = replace(split, pairs=split.pairs.without_labels())
+    hasher = CVH(16).fit(bare.train)
+    query, database = (encode_pairs(hasher, p) for p in (bare.query, bare.database))
+    scores = score_directions(bare, query, database)["image->text"]
+    assert scores.n_database == len(bare.query)
+    assert scores.recall_at == evaluate(query["image"], query["text"]).recall_at
+    assert scores.recall_at[10] > 10 / len(bare.query)

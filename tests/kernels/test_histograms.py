@@ -60,7 +60,7 @@ def masks_of(labels):
     return words
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(seed=st.integers(0, 999), n=SIZES, n_bits=BITS, n_labels=st.integers(1, 200))
 @example(seed=0, n=20 * TILE, n_bits=64, n_labels=21)
 @example(seed=0, n=64 * TILE + 64, n_bits=64, n_labels=21)
@@ -70,14 +70,14 @@ def test_relevance_is_counted_at_each_distance(seed, n, n_bits, n_labels):
     np.testing.assert_array_equal(case.kernel(n_gains=2), case.counts(n_gains=2))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 999), n=SIZES, n_bits=BITS, n_labels=st.integers(2, 200))
 def test_numbers_of_shared_labels_are_counted_at_each_distance(seed, n, n_bits, n_labels):
     case = Case(seed, n, n_bits, n_labels)
     np.testing.assert_array_equal(case.kernel(n_labels + 1), case.counts(n_labels + 1))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 999), n=SIZES, n_bits=BITS)
 def test_items_are_counted_at_each_distance(seed, n, n_bits):
     case = Case(seed, n, n_bits)
@@ -110,7 +110,7 @@ def test_counts_do_not_depend_on_the_number_of_threads():
         np.testing.assert_array_equal(items[0], items[2])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 999), n=SIZES, n_bits=BITS, n_labels=st.integers(1, 200))
 def test_one_query_is_compared_with_all_rows(seed, n, n_bits, n_labels):
     case = Case(seed, n, n_bits, n_labels)
@@ -123,7 +123,7 @@ def test_one_query_is_compared_with_all_rows(seed, n, n_bits, n_labels):
         np.testing.assert_array_equal(stable_order(distances, n_bits), order)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 999), n=SIZES, n_bits=BITS, n_listed=st.integers(0, 50))
 def test_listed_pairs_have_their_distances(seed, n, n_bits, n_listed):
     case = Case(seed, n, n_bits)

@@ -38,7 +38,7 @@ def assert_exact(query_planes, database_planes, n_bits, k, threads=1):
     np.testing.assert_array_equal(rows, expected_rows)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     n_bits=st.integers(1, 1024),
     n=st.integers(1, 3000),

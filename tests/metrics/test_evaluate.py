@@ -147,7 +147,7 @@ def assert_same(a, b):
     assert (a.n_empty, a.n_untagged) == (b.n_empty, b.n_untagged)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10_000))
 def test_the_order_of_the_database_makes_no_difference(seed):
     rng = np.random.default_rng(seed)
@@ -161,7 +161,7 @@ def test_the_order_of_the_database_makes_no_difference(seed):
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10_000), st.integers(1, 130))
 def test_permuting_and_flipping_bits_on_both_sides_makes_no_difference(seed, n_bits):
     rng = np.random.default_rng(seed)

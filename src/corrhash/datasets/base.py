@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from corrhash.errors import InputError
 from corrhash.relevance import Labels, Similarity, as_labels
 
 if TYPE_CHECKING:
+    from corrhash.datasets.fingerprint import Fingerprint
     from corrhash.datasets.reader import Reader
 
 
@@ -141,6 +142,8 @@ class RetrievalSplit:
     database_rows : everything that is not a query, training and validation items included.
     reader : what turned raw pictures and strings into the arrays of ``pairs``.
     name : of the dataset.
+    counts : what was counted in its files, to compare with what is published of it.
+    fingerprint : of the data and of who plays which part; ``load_dataset`` takes it.
     """
 
     pairs: PairedDataset
@@ -150,6 +153,8 @@ class RetrievalSplit:
     database_rows: np.ndarray
     reader: Reader | None = None
     name: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    fingerprint: Fingerprint | None = None
 
     @cached_property
     def train(self) -> PairedDataset:
@@ -179,6 +184,16 @@ class RetrievalSplit:
     def without_trained(self) -> RetrievalSplit:
         """The same split with training items taken out of the database: who memorises loses."""
         return replace(self, database_rows=self.database_rows[~self.train_in_database])
+
+    def only(self, kept: NDArray[np.bool_]) -> RetrievalSplit:
+        """The split without some items; the others keep their parts, whatever is left out."""
+        new_row = np.cumsum(kept) - 1
+        parts = {
+            f"{part}_rows": new_row[rows[kept[rows]]]
+            for part in PARTS
+            for rows in [getattr(self, f"{part}_rows")]
+        }
+        return replace(self, pairs=self.pairs.take(kept), **parts)
 
     def __repr__(self) -> str:
         parts = ", ".join(f"{part} {len(getattr(self, f'{part}_rows')):,}" for part in PARTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -13,14 +14,21 @@ from corrhash.errors import InputError
 SUFFIXES = (".npy", ".npz")
 
 
-def read_feature_file(path: Path, n_items: int) -> np.ndarray:
-    """(n_items, d) float32 of a ``.npy`` file, or of a ``.npz`` file that holds one array."""
+def read_feature_file(
+    path: Path, n_items: int, rows: Sequence[int] | None = None, n_listed: int | None = None
+) -> np.ndarray:
+    """(n_items, d) float32 of a ``.npy`` file, or of a ``.npz`` file that holds one array.
+
+    A file of all ``n_listed`` items of a dataset does too, where the items are its ``rows``.
+    """
     array = _load(path)
     if array.ndim != 2 or array.dtype.kind not in "fiu":
         raise InputError(
             f"{path} holds an array of shape {array.shape} and type {array.dtype}. Give one of "
             "numbers with a row for each item, (n, d)."
         )
+    if rows is not None and len(array) == n_listed:
+        array = array[np.asarray(rows)]
     if len(array) != n_items:
         raise InputError(
             f"{path} has {len(array):,} rows, and the dataset {n_items:,} items. Row i belongs to "

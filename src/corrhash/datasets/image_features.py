@@ -13,6 +13,7 @@ from corrhash.checksum import file_sha256
 from corrhash.datasets.base import n_rows
 from corrhash.datasets.feature_cache import cached_features
 from corrhash.datasets.feature_file import SUFFIXES, read_feature_file
+from corrhash.datasets.image_files import ImageFiles
 from corrhash.datasets.simple_features import simple_features
 from corrhash.errors import InputError
 from corrhash.lazy_table import load_attribute
@@ -84,7 +85,8 @@ class ImageFeatures:
         """(n, d) features of all items of a dataset, in its order."""
         if self.of_file:
             self._check_unchanged(self._checksum())
-            return read_feature_file(Path(self.name), n_rows(images))
+            listed = {"rows": images.rows, "n_listed": images.n_listed} if _listed(images) else {}
+            return read_feature_file(Path(self.name), n_rows(images), **listed)
         return cached_features(self._open(), images) if self.of_network else simple_features(images)
 
     def of_pictures(self, pictures: Any) -> np.ndarray:
@@ -152,6 +154,11 @@ class ImageFeatures:
 def as_image_features(features: str | ImageFeatures | None) -> ImageFeatures | None:
     """The features called by a name; values pass through."""
     return ImageFeatures(features) if isinstance(features, str) else features
+
+
+def _listed(images: Any) -> bool:
+    """Whether these are pictures out of a longer list."""
+    return isinstance(images, ImageFiles) and images.n_listed != len(images)
 
 
 def _absolute(place: str) -> str:

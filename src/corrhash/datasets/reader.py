@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +15,55 @@ import scipy.sparse as sp
 from corrhash.atomic_write import atomic_write
 from corrhash.datasets.base import PairedDataset, RetrievalSplit
 from corrhash.datasets.image_features import ImageFeatures, as_image_features
+from corrhash.datasets.words import SPLITS, WordForm
 from corrhash.errors import InputError
 
 READER_FILE = "reader.json"
 FORMAT = "corrhash reader 1"
 MIN_COUNT = 5
-"""Words of fewer texts than this are not counted."""
+"""Words of fewer texts than this are not counted, unless another number is asked for."""
+TEXTS_A_COUNT = 200
+"""In small collections it is one count for as many texts, so that some words are left."""
+STRINGS = "strings"
 
 
-def words_of(text: str) -> list[str]:
-    """The words of a text: lower case, one form of each Unicode character, no punctuation.
+@dataclass(frozen=True)
+class TextOptions:
+    """What strings become: occurrences of frequent words or tags, or what they are.
 
-    >>> words_of("Two BOATS, at the café")
-    ['two', 'boats', 'at', 'the', 'café']
+    Parameters
+    ----------
+    form : ``words`` of sentences, ``tags`` with spaces between, or ``strings``, which pass through
+        to encoders that read text themselves.
+    min_count : words of fewer texts are left out; by default 5, and less below 1,000 texts.
+    top : how many words to keep, the most frequent first; all if None.
+    stop_words : leave out English function words.
+    stem : a language to bring words to their stems in.
     """
-    return re.findall(r"\w+", unicodedata.normalize("NFKC", text).lower())
+
+    form: str = "words"
+    min_count: int | None = None
+    top: int | None = None
+    stop_words: bool = False
+    stem: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.form not in (*SPLITS, STRINGS):
+            raise InputError(
+                f"Texts are read as {', '.join(SPLITS)} or {STRINGS}. Got {self.form!r}."
+            )
+        for name in ("min_count", "top"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise InputError(f"{name} must be a whole number, 1 or more. Got {value!r}.")
+
+    def vocabulary(self, texts: Sequence[str]) -> Vocabulary | None:
+        """The words of some texts that count; None where strings pass through."""
+        if self.form == STRINGS:
+            return None
+        few = max(1, min(MIN_COUNT, len(texts) // TEXTS_A_COUNT))
+        form = WordForm(self.form, self.stop_words, self.stem)
+        return Vocabulary.fit(texts, self.min_count or few, self.top, form)
 
 
 @dataclass(frozen=True)
@@ -47,13 +79,21 @@ class Vocabulary:
     """
 
     words: tuple[str, ...]
+    form: WordForm = field(default_factory=WordForm)
 
     @classmethod
-    def fit(cls, texts: Iterable[str], min_count: int = 1, top: int | None = None) -> Vocabulary:
+    def fit(
+        cls,
+        texts: Iterable[str],
+        min_count: int = 1,
+        top: int | None = None,
+        form: WordForm | None = None,
+    ) -> Vocabulary:
         """The words of at least ``min_count`` texts, or the ``top`` most frequent of them."""
+        form = form or WordForm()
         counts: Counter[str] = Counter()
         for text in texts:
-            counts.update(set(words_of(text)))
+            counts.update(set(form.words_of(text)))
         by_frequency = sorted(counts, key=lambda word: (-counts[word], word))
         words = [word for word in by_frequency if counts[word] >= min_count][:top]
         if not words:
@@ -61,13 +101,13 @@ class Vocabulary:
                 f"No word occurs in at least {min_count} texts ({len(counts)} different words). "
                 "Lower min_count or check the texts."
             )
-        return cls(tuple(sorted(words)))
+        return cls(tuple(sorted(words)), form)
 
     def occurrences(self, texts: Sequence[str]) -> sp.csr_array:
         """(n, n_words) of 0 and 1: which words occur in each text."""
         column_of = {word: column for column, word in enumerate(self.words)}
         columns = [
-            sorted({column_of[word] for word in words_of(text) if word in column_of})
+            sorted({column_of[word] for word in self.form.words_of(text) if word in column_of})
             for text in texts
         ]
         ends = np.cumsum([0, *map(len, columns)])
@@ -114,9 +154,9 @@ class Reader:
 
     def save(self, folder: str | Path) -> None:
         """Write the reader into a model's folder."""
-        words = None if self.vocabulary is None else self.vocabulary.words
+        words = None if self.vocabulary is None else asdict(self.vocabulary)
         features = self.image_features and self.image_features.description()
-        content = {"format": FORMAT, "words": words, "image_features": features}
+        content = {"format": FORMAT, "vocabulary": words, "image_features": features}
         with atomic_write(Path(folder) / READER_FILE) as file:
             file.write(json.dumps(content, ensure_ascii=False, indent=1).encode())
 
@@ -128,25 +168,49 @@ class Reader:
             content = json.loads(path.read_bytes())
             if content["format"] != FORMAT:
                 raise ValueError(f"format {content['format']!r}, not {FORMAT!r}")
-            words, features = content["words"], content["image_features"]
+            features = content["image_features"]
             image_features = None if features is None else ImageFeatures(**features)
+            vocabulary = _vocabulary_of(content)
         except FileNotFoundError as error:
             raise InputError(f"There is no {path}: {folder} is not a model.") from error
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path} is damaged ({error}). Train the model again.") from error
-        return cls(None if words is None else Vocabulary(tuple(words)), image_features)
+        return cls(vocabulary, image_features)
 
 
-def fit_reader(split: RetrievalSplit, image_features: str | ImageFeatures | None = None) -> Reader:
-    """The reader for a split: words are counted on all items that are not queries."""
+def fit_reader(
+    split: RetrievalSplit,
+    image_features: str | ImageFeatures | None = None,
+    texts: TextOptions | None = None,
+) -> Reader:
+    """The reader for a split: words are counted on all items that are not queries.
+
+    Where a dataset is published with its words, the split brings them, unless ``texts`` asks for
+    others.
+    """
     features = as_image_features(image_features)
     if features is not None:
         _check_pictures(split, features)
         features = features.tied()
+    if texts is None and split.reader is not None:
+        return replace(split.reader, image_features=features)
     if not isinstance(split.pairs.texts, list):
+        if texts is not None:
+            raise InputError(
+                f"The texts of {split.name or 'this dataset'} are vectors already, so that there "
+                "are no words to count. Leave the options of texts out."
+            )
         return Reader(None, features)
-    texts = (split.pairs.texts[row] for row in split.database_rows)
-    return Reader(Vocabulary.fit(texts, min_count=MIN_COUNT), features)
+    counted = [split.pairs.texts[row] for row in split.database_rows]
+    return Reader((texts or TextOptions()).vocabulary(counted), features)
+
+
+def _vocabulary_of(content: dict[str, Any]) -> Vocabulary | None:
+    """The words of a saved reader; the first ones had no form but that of plain words."""
+    if "words" in content:
+        return None if content["words"] is None else Vocabulary(tuple(content["words"]))
+    saved = content["vocabulary"]
+    return None if saved is None else Vocabulary(tuple(saved["words"]), WordForm(**saved["form"]))
 
 
 def _check_pictures(split: RetrievalSplit, features: ImageFeatures) -> None:

@@ -1,14 +1,73 @@
-"""Who is query, who is trained on: splits drawn from hashes, the same on every machine."""
+"""Who is query, who is trained on: the published protocols, the same on every machine.
+
+Items are put into the order of the SHA-256 of ``seed:dataset:key`` and taken from the front, so
+that neither Python's hash nor NumPy's random stream decides, in any version of either.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from corrhash.datasets.base import PairedDataset, RetrievalSplit
 from corrhash.errors import InputError
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How many items play which part.
+
+    Parameters
+    ----------
+    n_query, n_validation, n_train : of the whole dataset, or of each class.
+    per_class : whether they are drawn class by class.
+    source : whose protocol it is.
+    """
+
+    n_query: int
+    n_validation: int
+    n_train: int
+    per_class: bool = False
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        for size in (self.n_query, self.n_validation, self.n_train):
+            if not isinstance(size, int) or size < 1:
+                raise InputError(
+                    f"Every part of a split needs an item. Got {self.n_query} queries, "
+                    f"{self.n_validation} for validation and {self.n_train} for training. "
+                    "Use more items."
+                )
+
+    def draw(self, pairs: PairedDataset, name: str, seed: int) -> RetrievalSplit:
+        """The split of a dataset called ``name``."""
+        sizes = {
+            "n_query": self.n_query,
+            "n_validation": self.n_validation,
+            "n_train": self.n_train,
+        }
+        return (draw_per_class if self.per_class else draw_split)(pairs, name, seed, **sizes)
+
+
+PROTOCOLS = {
+    "mirflickr25k": Protocol(1000, 1000, 4000, source="the paper of CHN"),
+    "mirflickr25k-24": Protocol(2000, 1000, 10000, source="most papers since 2016"),
+    "nuswide": Protocol(100, 50, 500, per_class=True, source="the paper of CHN"),
+    "coco": Protocol(5000, 1000, 10000, source="most papers since 2017"),
+}
+"""Of the published datasets. Where a paper sets no validation items aside, a thousand are."""
+
+LARGEST_PART = 1000
+"""Queries and validation items of the user's own data: a tenth each, and no more than this."""
+
+
+def protocol_of(name: str, sizes: Mapping[str, Any]) -> Protocol:
+    """The protocol of a published dataset, with other ``sizes`` (n_query, ...) if given."""
+    return replace(PROTOCOLS[name], **{k: n for k, n in sizes.items() if n is not None})
 
 
 def hash_order(keys: Sequence[str], dataset: str, seed: int) -> np.ndarray:
@@ -34,15 +93,11 @@ def draw_split(
 
     Items without any label may stay in the database but play no other part.
     """
+    Protocol(n_query, n_validation, n_train)  # which refuses empty parts
     order = hash_order(pairs.row_keys(), name, seed)
     if pairs.labels is not None:
         labelled = np.diff(pairs.labels.indptr) > 0
         order = order[labelled[order]]
-    if min(n_query, n_validation, n_train) < 1:
-        raise InputError(
-            f"Every part of a split needs an item. Got {n_query} queries, {n_validation} for "
-            f"validation and {n_train} for training. Use more items."
-        )
     wanted = n_query + n_validation + n_train
     if wanted > len(order):
         raise InputError(
@@ -50,6 +105,70 @@ def draw_split(
             f"validation and {n_train} for training make {wanted}. Ask for fewer."
         )
     query, validation, train = np.split(order[:wanted], np.cumsum([n_query, n_validation]))
+    return split_of(pairs, name, train=train, validation=validation, query=query)
+
+
+def draw_per_class(
+    pairs: PairedDataset,
+    name: str,
+    seed: int,
+    *,
+    n_query: int,
+    n_validation: int,
+    n_train: int,
+) -> RetrievalSplit:
+    """So many query, then validation, then training items of each class, no item twice.
+
+    The rarest class draws first (ties by name), since later ones have more to choose from. An item
+    counts for the class that drew it, though it may carry others.
+    """
+    Protocol(n_query, n_validation, n_train)
+    if pairs.labels is None:
+        raise InputError(f"{name} has no labels, so that nothing can be drawn class by class.")
+    by_class = pairs.labels.tocsc()
+    sizes = np.diff(by_class.indptr)
+    names = list(pairs.label_names) or [f"{column:06}" for column in range(len(sizes))]
+    rank = np.empty(len(pairs), dtype=np.int64)
+    rank[hash_order(pairs.row_keys(), name, seed)] = np.arange(len(pairs))
+    free = np.ones(len(pairs), dtype=bool)
+    drawn = []
+    for column in sorted(range(len(sizes)), key=lambda c: (sizes[c], names[c])):
+        rows = by_class.indices[by_class.indptr[column] : by_class.indptr[column + 1]]
+        rows = rows[free[rows]]
+        wanted = n_query + n_validation + n_train
+        if len(rows) < wanted:
+            raise InputError(
+                f"{name} has {len(rows)} items left of {names[column]!r}, but {n_query} queries, "
+                f"{n_validation} for validation and {n_train} for training make {wanted}. "
+                "Ask for fewer."
+            )
+        taken = rows[np.argsort(rank[rows])[:wanted]].astype(np.int64)
+        free[taken] = False
+        drawn.append(np.split(taken, np.cumsum([n_query, n_validation])))
+    query, validation, train = (np.concatenate(part) for part in zip(*drawn, strict=True))
+    return split_of(pairs, name, train=train, validation=validation, query=query)
+
+
+def draw_own(pairs: PairedDataset, seed: int, sizes: Mapping[str, int | None]) -> RetrievalSplit:
+    """A split of the user's own data: by default a tenth each to ask and to validate with.
+
+    It depends on the keys and the seed, not on the name or place of the data.
+    """
+    n = len(pairs) if pairs.labels is None else int((np.diff(pairs.labels.indptr) > 0).sum())
+    part = max(1, min(LARGEST_PART, n // 10))
+    n_query = part if sizes["n_query"] is None else sizes["n_query"]
+    n_validation = part if sizes["n_validation"] is None else sizes["n_validation"]
+    rest = n - n_query - n_validation
+    n_train = max(1, rest) if sizes["n_train"] is None else sizes["n_train"]
+    return draw_split(
+        pairs, "own", seed, n_query=n_query, n_validation=n_validation, n_train=n_train
+    )
+
+
+def split_of(
+    pairs: PairedDataset, name: str, *, train: np.ndarray, validation: np.ndarray, query: np.ndarray
+) -> RetrievalSplit:
+    """The split with these rows; the database is everything but the queries."""
     in_database = np.ones(len(pairs), dtype=bool)
     in_database[query] = False
     return RetrievalSplit(pairs, train, validation, query, np.flatnonzero(in_database), name=name)

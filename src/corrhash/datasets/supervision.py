@@ -120,7 +120,7 @@ def check_choice(choice: str | Path | None, words_file: str | Path | None = None
 def _by_nothing(split: RetrievalSplit, unused: str | Path | None) -> Supervision:
     note = "Supervision: none; the method learns from the pairs alone"
     note += "." if unused is None else f", and {str(unused)!r} plays no part."
-    return Supervision(NOT_NEEDED, split.train, split.validation, (note,))
+    return Supervision(NOT_NEEDED, split.train, _or_none(split.validation), (note,))
 
 
 def _by_labels(split: RetrievalSplit) -> Supervision:

@@ -62,8 +62,11 @@ def score_pairs(
 ) -> dict[str, Scores]:
     """The scores of both directions between any two sets of pairs, by codes or by real scores.
 
-    Text queries without any known word are left out.
+    Text queries without any known word are left out. Without labels an item's partner is all that
+    is known to be relevant: queries are then searched among one another.
     """
+    if asking.labels is None:
+        database = query
     scores = {}
     for direction in DIRECTIONS:
         asked, answered = direction.split("->")

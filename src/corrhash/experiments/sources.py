@@ -7,11 +7,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from corrhash.datasets import DATASETS, load_dataset
+from corrhash.datasets import DATASETS, TextOptions, load_dataset
 from corrhash.datasets.base import RetrievalSplit
 from corrhash.errors import InputError
 from corrhash.experiments.experiment import PICTURES, Experiment, Settings
 from corrhash.experiments.settings import method_class
+
+TEXTS = "texts."
+"""How options of :class:`TextOptions` begin in a plan: ``texts.top`` is how many words count."""
 
 KEPT = 2
 """Splits that a process keeps: experiments on the same data stand together."""
@@ -57,7 +60,10 @@ def image_features_of(experiment: Experiment) -> str:
 
 @lru_cache(maxsize=KEPT)
 def _load(name: str, seed: int, features: str | None, options: Settings) -> RetrievalSplit:
-    named: dict[str, Any] = dict(options)
+    words = {option.removeprefix(TEXTS): v for option, v in options if option.startswith(TEXTS)}
+    named: dict[str, Any] = {o: v for o, v in options if not o.startswith(TEXTS)}
+    if words:
+        named["texts"] = TextOptions(**words)
     return load_dataset(name, seed=seed, image_features=features, **named)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from corrhash.atomic_write import atomic_write, make_folder
-from corrhash.datasets import load_dataset
+from corrhash.datasets import Fingerprint, load_dataset
 from corrhash.datasets.base import RetrievalSplit
 from corrhash.datasets.reader import Reader
 from corrhash.errors import InputError
@@ -31,6 +31,7 @@ class TrainedModel:
     dataset, seed : what it was trained on; the seed decides who was held out as a query.
     options : of the dataset, such as its size where it is generated.
     supervision : what it was taught with: labels, words, pairs, a file of judged pairs, or none.
+    fingerprint : of the data and its split at training, if it was loaded by name or place.
     """
 
     hasher: Hasher
@@ -39,11 +40,24 @@ class TrainedModel:
     seed: int
     options: dict[str, Any] = field(default_factory=dict)
     supervision: str = "none"
+    fingerprint: Fingerprint | None = None
 
-    def load_split(self, dataset: str) -> RetrievalSplit:
-        """A dataset, split with the seed of the training and read with the reader of the model."""
-        options = self.options if dataset == self.dataset else {}
-        return load_dataset(dataset, seed=self.seed, reader=self.reader, **options)
+    def load_split(self, dataset: str, root: str | Path | None = None) -> RetrievalSplit:
+        """A dataset, split with the seed of the training and read with the reader of the model.
+
+        Data may have moved, but not changed: what was trained on could have become a query.
+        """
+        options = dict(self.options)
+        if root is not None:
+            options["root"] = str(root)
+        split = load_dataset(dataset, seed=self.seed, reader=self.reader, **options)
+        if self.fingerprint not in (None, split.fingerprint):
+            raise InputError(
+                f"{dataset} is not what the model was trained on ({self.dataset}): its fingerprint "
+                f"was {self.fingerprint}, and is {split.fingerprint}. What was trained on may be a "
+                "query now: put back what was there, or train again."
+            )
+        return split
 
     def save(self, folder: str | Path) -> None:
         """Write the model into ``folder``, in place of what is there.
@@ -61,6 +75,7 @@ class TrainedModel:
                 "seed": self.seed,
                 "options": self.options,
                 "supervision": self.supervision,
+                "fingerprint": None if self.fingerprint is None else asdict(self.fingerprint),
             }
             with atomic_write(new / TRAINING_FILE) as file:
                 file.write(json.dumps(training).encode())
@@ -79,9 +94,12 @@ class TrainedModel:
                 raise ValueError(f"format {training['format']!r}, not {FORMAT!r}")
             dataset, seed = str(training["dataset"]), int(training["seed"])
             options, supervision = dict(training["options"]), str(training["supervision"])
+            digits = training["fingerprint"]
+            fingerprint = None if digits is None else Fingerprint(**digits)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"Cannot read {path} ({error}). Train the model again.") from error
-        return cls(hasher, Reader.load(folder), dataset, seed, options, supervision)
+        reader = Reader.load(folder)
+        return cls(hasher, reader, dataset, seed, options, supervision, fingerprint)
 
 
 def check_model_folder(folder: str | Path) -> None:
