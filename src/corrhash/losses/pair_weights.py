@@ -8,7 +8,7 @@ from torch import Tensor
 from corrhash.errors import InputError
 
 Balance = bool | Literal["item"]
-"""No balance of similar and dissimilar pairs, one over all pairs, or one over those of each item."""
+"""No balance of similar and dissimilar pairs, one over all pairs, or one over each item's."""
 
 SHARE_LIMITS = (0.001, 0.999)
 """The share of similar pairs is clipped to these, so that no weight exceeds 500."""
