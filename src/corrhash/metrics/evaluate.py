@@ -158,7 +158,7 @@ class _QueryNumbers:
 
     @classmethod
     def in_stable_order(
-        cls, queries: Codes, database: Codes, masks: Masks, request: Request
+        cls, queries: Codes, database: Any, masks: Masks, request: Request
     ) -> _QueryNumbers:
         """The same numbers for ties in order of row, from sums that one compiled pass makes."""
         reading, n = request.reading, len(database)
