@@ -57,9 +57,10 @@ def _sparse(flags: NDArray[np.bool_]) -> sp.csr_array:
     """What ``csr_array`` makes of a table of truths, at a third of the time."""
     n, n_classes = flags.shape
     rows, classes = np.divmod(np.flatnonzero(flags), max(1, n_classes))
-    ends = np.cumsum(np.bincount(rows, minlength=n))
+    begins = np.zeros(n + 1, np.int32)
+    np.cumsum(np.bincount(rows, minlength=n), out=begins[1:])
     ones = np.ones(len(rows), np.uint8)
-    return sp.csr_array((ones, classes, np.concatenate([[0], ends])), shape=flags.shape)
+    return sp.csr_array((ones, classes.astype(np.int32), begins), shape=flags.shape)
 
 
 def _neither_zero_nor_one(values: NDArray[Any]) -> NDArray[Any]:

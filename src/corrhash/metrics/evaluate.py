@@ -92,14 +92,16 @@ def evaluate(
         partners=query_labels is None and similarity is None,
         threads=threads,
     )
-    kept = queries if used.all() else queries[used]
-    gains = Gains(relation.take(rows=used))
+    kept, asked = queries, relation
+    if not used.all():
+        kept, asked = queries[used], relation.take(rows=used)
+    gains = Gains(asked)
     if isinstance(kept, Codes) and request.sums_suffice and gains.masks is not None:
         numbers = _QueryNumbers.in_stable_order(kept, database, gains.masks, request)
     else:
         slices = _rankings(kept, database, gains, request)
         numbers = _QueryNumbers.join(_QueryNumbers.of(ranked, request) for ranked in slices)
-    return _summarise(numbers, request, queries, database, used, relation)
+    return _summarise(numbers, request, queries, database, used, asked)
 
 
 def _rankings(queries: Any, database: Any, gains: Gains, request: Request) -> Iterator[RankedSlice]:
@@ -195,7 +197,7 @@ def _summarise(
     queries: Any,
     database: Any,
     used: NDArray[np.bool_],
-    relation: Similarity,
+    asked: Similarity,
 ) -> Scores:
     """The means over the queries that have a relevant item, and the counts of those left out."""
     some = numbers.n_relevant > 0
@@ -223,7 +225,7 @@ def _summarise(
         n_empty=int(np.count_nonzero(~some)),
         n_empty_top=int(np.count_nonzero(numbers.empty_top)) if request.reading.depth else None,
         n_untagged=int(np.count_nonzero(~used)),
-        n_unknown=relation.take(rows=used).n_unknown,
+        n_unknown=asked.n_unknown,
         n_distinct_queries=queries.n_distinct() if codes else None,
         n_distinct_database=database.n_distinct() if codes else None,
     )
