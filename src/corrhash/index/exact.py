@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from corrhash.codes import Codes, check_codes, check_n_bits, check_same_bits
-from corrhash.filters import Filter, as_filter, holds
+from corrhash.filters import Filter, as_filter, as_test
 from corrhash.index.base import check_k, check_radius
 from corrhash.index.code_table import CodeTable, TableView, rows_of
 from corrhash.index.entries import Entries, SideCodes, as_entries, as_ids, check_free, sides_of
 from corrhash.index.item import SHOWN, SIDES, Item, check_fields, check_side
 from corrhash.ranking import Ranking
+
+_NOTHING = Item()  # what an item is that was not given
 
 
 class ExactIndex:
@@ -129,8 +131,9 @@ class ExactIndex:
         if where is None:
             return view
         if self._filtered.get(side, ("",))[0] != repr(where):
-            items = (self._items.get(number, Item()) for number in view.ids.tolist())
-            passing = [holds(where, item.fields()) for item in items]
+            passes = as_test(where)
+            items = (self._items.get(number, _NOTHING) for number in view.ids.tolist())
+            passing = [passes(item.fields()) for item in items]
             self._filtered[side] = repr(where), view.among(np.flatnonzero(passing))
         return self._filtered[side][1]
 
@@ -140,7 +143,7 @@ class ExactIndex:
         with self._lock:
             there = set(self._taken(numbers).tolist())
             return [
-                self._items.get(number, Item()).only(names) if number in there else None
+                self._items.get(number, _NOTHING).only(names) if number in there else None
                 for number in numbers.tolist()
             ]
 
@@ -169,7 +172,7 @@ class ExactIndex:
             codes, rows = {}, {}
             for side, view in views.items():
                 rows[side], codes[side] = view.codes(some)
-            items = [self._items.get(number, Item()) for number in some.tolist()]
+            items = [self._items.get(number, _NOTHING) for number in some.tolist()]
             yield Entries(some, codes, rows, items)
 
     def _taken(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
