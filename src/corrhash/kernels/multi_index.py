@@ -35,9 +35,6 @@ LARGEST_SHARE = 1 / 8
 ROOM = 1 << 16
 """Codes at the k-th distance that are kept beside the answers: they are not met in order of row."""
 
-BYTES_PER_CODE = PIECES * (8 + 4)
-"""What the tables take beside the codes: a copy and a row number for each piece."""
-
 _BLOCK = 64
 _HALF, _ONE, _LOW = np.uint64(32), np.uint64(1), np.uint64(2**32 - 1)
 _PIECE = np.uint64(2**PIECE_BITS - 1)
@@ -109,9 +106,8 @@ class MultiIndex:
                 rows, distances = scan.nearest(query, later, N_BITS, min(k, n - n_known), threads)
                 found = scan.best_of_parts([found, (rows + n_known, distances)], k)
             parts.append(found)
-        return np.concatenate([rows for rows, _ in parts]), np.concatenate(
-            [distances for _, distances in parts]
-        )
+        rows = np.concatenate([some for some, _ in parts])
+        return rows, np.concatenate([some for _, some in parts])
 
     def _nearest_known(
         self, query: NDArray[np.uint64], k: int

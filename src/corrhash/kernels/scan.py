@@ -13,7 +13,9 @@ Several threads share either the queries or, where there are few of these, the r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -50,7 +52,7 @@ WORDS_PER_THREAD = 1 << 17
 """Words of codes that are worth a thread: waking one takes as long as to compare half of them."""
 
 ROWS_PER_ANSWER = 128
-"""Rows of a thread for each answer: every thread finds all k, and most of them for nothing."""
+"""Rows for each answer of each thread: all of them find k, which one thread then merges."""
 
 AHEAD = 512
 """Codes between the one that a lone query reads and the one that it has fetched: 4 kB a word."""
@@ -113,10 +115,12 @@ def _parts_of_rows(
     n = database.shape[1]
     if n_queries >= QUERIES_PER_THREAD * threads:
         return [(0, n)]
-    worth = min(n_queries * database.size // WORDS_PER_THREAD, n // (ROWS_PER_ANSWER * k))
-    n_parts = max(1, min(threads, worth))
-    size = -(-n // (64 * n_parts)) * 64  # whole blocks, of which all but the last part consist
-    return [(start, min(start + size, n)) for start in range(0, n, size)]
+    # Searching takes n / n_parts, merging n_parts * k.
+    worth_merging = math.isqrt(n // (ROWS_PER_ANSWER * k))
+    worth_waking = n_queries * database.size // WORDS_PER_THREAD
+    n_parts = max(1, min(threads, worth_merging, worth_waking))
+    starts = [n * part // n_parts // 64 * 64 for part in range(n_parts)]  # whole blocks
+    return list(pairwise([*starts, n]))
 
 
 def _nearest_in_parts(
