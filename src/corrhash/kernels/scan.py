@@ -162,22 +162,23 @@ def frozen(array: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return view
 
 
+def _scan(queries: Any, *rest: Any) -> None:
+    """Search a span of rows; two functions, so that who asks few queries compiles but one."""
+    (_scan_few if len(queries) < FEW else _scan_many)(queries, *rest)
+
+
 @_compiled
-def _scan(
+def _scan_many(
     queries: Any, planes: Any, span: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
 ) -> None:
-    """Search the rows of a span, (start, stop), of which there are at least ``k``.
+    """Search the rows from ``span[0]`` to ``span[1]``, of which there are at least ``k``.
 
-    Batch by batch, so that what the queries know stays small; few queries go one by one.
+    Batch by batch, so that what the queries know stays small.
     """
-    few = len(queries) < FEW
-    batch = 1 if few else max(FEW, min(BATCH, ROOM // _capacity(span[1] - span[0], k)))
+    batch = max(FEW, min(BATCH, ROOM // _capacity(span[1] - span[0], k)))
     for start in range(0, len(queries), batch):
         some = slice(start, start + batch)
-        if few:
-            _scan_one(queries[some], planes, span, n_bits, k, rows_out[some], distances_out[some])
-        else:
-            _scan_batch(queries[some], planes, span, n_bits, k, rows_out[some], distances_out[some])
+        _scan_batch(queries[some], planes, span, n_bits, k, rows_out[some], distances_out[some])
 
 
 @_compiled
@@ -272,10 +273,19 @@ def _unmark_from(n_codes: int, hits: Any, marked: Any) -> None:
 
 
 @_compiled
+def _scan_few(
+    queries: Any, planes: Any, span: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
+) -> None:
+    """Each query goes through the rows of the span by itself."""
+    for q in range(len(queries)):
+        one = slice(q, q + 1)
+        _scan_one(queries[one], planes, span, n_bits, k, rows_out[one], distances_out[one])
+
+
+@_compiled
 def _scan_one(
     query: Any, planes: Any, span: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
 ) -> None:
-    """One query goes through the rows by itself."""
     start, stop = span
     known = _candidates(1, stop - start, n_bits, k)
     states = known[2]
