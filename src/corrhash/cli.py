@@ -109,6 +109,7 @@ def demo(
     _say(f"Next: corrhash evaluate {shlex.quote(str(folder / 'model'))} scenes")
     collection = shlex.quote(str(folder / "collection"))
     _say(f"Or:   corrhash search {collection} boat sea --sheet boats.jpg")
+    _say(f"Open: corrhash serve {collection}, and http://127.0.0.1:8000 in a browser")
 
 
 @app.command()
@@ -316,7 +317,7 @@ def encode(
     _say(f"{codes['image']} of images and of texts each: {path}")
 
 
-for verb in ("index", "search", "info", "export", "copy"):
+for verb in ("index", "search", "serve", "info", "export", "copy"):
     app.command()(getattr(cli_collections, verb))
 
 
