@@ -80,6 +80,7 @@ def _decoded(data: bytes, limits: Limits) -> Image.Image:
         picture.load()
         rgb = as_rgb(upright(picture))
     rgb.thumbnail((SIDE, SIDE))
+    rgb.info.clear()  # comments of cameras and people: nothing but pixels goes on
     return rgb
 
 

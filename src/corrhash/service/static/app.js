@@ -1,0 +1,272 @@
+// The search page. Whatever comes from the data is put in as text, never as HTML.
+"use strict";
+
+const PAGE = 24;
+const at = (id) => document.getElementById(id);
+let now = null; // what was searched for last: {text | key | picture, find, label}
+let asked = 0; // answers to earlier questions than this one come too late
+
+function make(tag, className, text) {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  if (text !== undefined) node.textContent = text;
+  return node;
+}
+
+// Codes: two hexadecimal digits a byte; bit k has the value 2^(k % 8) in byte k / 8.
+function bitsOf(code, n) {
+  return Array.from({ length: n }, (_, k) =>
+    (parseInt(code.substr(2 * (k >> 3), 2), 16) >> (k & 7)) & 1);
+}
+
+function pattern(node, code, n, other) {
+  const bits = bitsOf(code, n);
+  const others = other ? bitsOf(other, n) : bits;
+  node.className = "bits";
+  node.setAttribute("role", "img");
+  const differ = bits.filter((bit, k) => bit !== others[k]).length;
+  node.setAttribute("aria-label", other
+    ? `${differ} of ${n} bits differ` : `A code of ${n} bits`);
+  node.replaceChildren(...bits.map((bit, k) =>
+    make("i", [bit ? "one" : "", bit !== others[k] ? "differs" : ""].join(" ").trim())));
+}
+
+function say(sentence, wrong = false) {
+  at("status").textContent = sentence;
+  at("status").classList.toggle("wrong", wrong);
+}
+
+function filterOf(label) {
+  return label ? `'${label.replaceAll("'", "''")}' in labels` : null;
+}
+
+async function ask(search, offset) {
+  const how = { find: search.find, k: PAGE, offset };
+  const where = filterOf(search.label);
+  if (where) how.where = where;
+  let address = "/api/v1/search/text";
+  const options = { method: "POST", headers: {} };
+  if (search.picture) {
+    address = `/api/v1/search/image?${new URLSearchParams(how)}`;
+    options.body = search.picture;
+    options.headers["Content-Type"] = search.picture.type || "application/octet-stream";
+  } else {
+    if (search.key) address = "/api/v1/search/item";
+    options.body = JSON.stringify({ ...how, ...(search.key ? { key: search.key } : { text: search.text }) });
+    options.headers["Content-Type"] = "application/json";
+  }
+  let response;
+  try {
+    response = await fetch(address, options);
+  } catch {
+    throw new Error("The service cannot be reached. Is it still running?");
+  }
+  const answer = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Error(answer.error || `The service answered ${response.status}.`);
+  return answer;
+}
+
+function card(match, answer) {
+  const item = make("li");
+  if (match.thumbnail) {
+    const picture = make("img");
+    picture.src = match.thumbnail;
+    picture.alt = match.text || match.labels.join(", ") || match.key;
+    picture.loading = "lazy";
+    picture.addEventListener("error", () => picture.remove());
+    item.append(picture);
+  }
+  const body = make("div", "body");
+  if (match.text) body.append(make("p", "text", match.text));
+  body.append(make("p", "key", match.key));
+  if (match.labels.length) {
+    const labels = make("div", "labels");
+    for (const label of match.labels) {
+      const chip = make("button", "", label);
+      chip.type = "button";
+      chip.title = `Only what is labelled ${label}`;
+      chip.addEventListener("click", () => { chooseLabel(label); again(); });
+      labels.append(chip);
+    }
+    body.append(labels);
+  }
+  const distance = make("p", "distance");
+  distance.append(make("strong", "", `${match.distance}`), ` of ${answer.bits} bits differ`);
+  const bits = make("div");
+  pattern(bits, match.code, answer.bits, answer.code);
+  const like = make("button", "like", "More like this");
+  like.type = "button";
+  like.setAttribute("aria-label", `More like ${match.key}`);
+  like.addEventListener("click", () => start({ key: match.key }));
+  body.append(distance, bits, like);
+  item.append(body);
+  return item;
+}
+
+function chooseLabel(label) {
+  const list = at("label");
+  if (![...list.options].some((option) => option.value === label)) list.add(new Option(label, label));
+  list.value = label;
+}
+
+const chosenFind = () => document.querySelector("input[name=find]:checked").value;
+
+function showQuery(search, answer) {
+  at("query").hidden = false;
+  at("query-title").textContent = search.picture ? "Your picture"
+    : search.key ? `Like ${search.key}` : `“${search.text}”`;
+  pattern(at("query-bits"), answer.code, answer.bits);
+  const picture = at("query-picture");
+  if (picture.src.startsWith("blob:")) URL.revokeObjectURL(picture.src);
+  picture.hidden = !search.picture;
+  if (search.picture) picture.src = URL.createObjectURL(search.picture);
+  else picture.removeAttribute("src");
+  at("copy").hidden = Boolean(search.picture); // pictures stay with whoever has them
+}
+
+async function run(search, offset = 0) {
+  const mine = ++asked;
+  now = search;
+  say("Searching …");
+  at("results").setAttribute("aria-busy", "true");
+  const started = performance.now();
+  try {
+    const answer = await ask(search, offset);
+    if (mine !== asked) return;
+    const cards = answer.matches.map((match) => card(match, answer));
+    if (offset === 0) at("results").replaceChildren(...cards);
+    else at("results").append(...cards);
+    showQuery(search, answer);
+    const n = at("results").children.length;
+    const took = `${Math.round(answer.milliseconds)} ms to search, ${Math.round(performance.now() - started)} ms in all`;
+    if (n) say(`${n} ${n === 1 ? "result" : "results"}, nearest first: ${took}.`);
+    else say(search.label
+      ? `Nothing is labelled “${search.label}” here. Choose another label, or any.`
+      : "Nothing was found. Try other words, or find texts in place of pictures.");
+    at("more").hidden = answer.next_offset === null;
+    at("more").onclick = async () => {
+      await run(search, answer.next_offset);
+      const first = at("results").children[offset + answer.matches.length];
+      first?.querySelector("button")?.focus();
+    };
+  } catch (error) {
+    if (mine !== asked) return;
+    if (offset === 0) { at("results").replaceChildren(); at("query").hidden = true; at("more").hidden = true; }
+    say(error.message, true);
+  } finally {
+    if (mine === asked) at("results").removeAttribute("aria-busy");
+  }
+}
+
+// What a search is, as the address of the page: opening it searches again.
+function addressOf(search) {
+  const parts = new URLSearchParams();
+  if (search.text) parts.set("q", search.text);
+  if (search.key) parts.set("like", search.key);
+  if (search.find !== "image") parts.set("find", search.find);
+  if (search.label) parts.set("label", search.label);
+  return parts.size ? `/?${parts}` : "/";
+}
+
+function start(what) {
+  const search = { ...what, find: chosenFind(), label: at("label").value };
+  if (!search.picture) at("picture").value = "";
+  at("words").value = search.text || "";
+  history.pushState(null, "", addressOf(search));
+  return run(search);
+}
+
+const again = () => { if (now) start({ text: now.text, key: now.key, picture: now.picture }); };
+
+function searchPicture(file) {
+  if (!file) return;
+  if (!file.type.startsWith("image/") || file.type === "image/svg+xml") {
+    say("This is no picture that can be searched with. Choose a JPEG, PNG, WebP or GIF.", true);
+    return;
+  }
+  start({ picture: file });
+}
+
+function fromAddress() {
+  const parts = new URLSearchParams(location.search);
+  const find = parts.get("find") === "text" ? "text" : "image";
+  document.querySelector(`input[name=find][value=${find}]`).checked = true;
+  chooseLabel(parts.get("label") || "");
+  at("words").value = parts.get("q") || "";
+  const search = { find, label: at("label").value };
+  if (parts.get("like")) run({ ...search, key: parts.get("like") });
+  else if (parts.get("q")) run({ ...search, text: parts.get("q") });
+  else {
+    now = null;
+    asked += 1;
+    at("results").replaceChildren();
+    at("query").hidden = at("more").hidden = true;
+    say("");
+  }
+}
+
+async function introduce() {
+  let info;
+  try {
+    info = await (await fetch("/api/v1/info")).json();
+  } catch {
+    say("The service cannot be reached. Is it still running?", true);
+    return;
+  }
+  if (!info.examples) return;
+  const count = info.items.toLocaleString("en");
+  at("about").textContent = `${count} items in ${info.name}, as codes of ${info.bits} bits (${info.method}).`;
+  if (info.items === 0) say("This collection is empty. Add pictures with: corrhash index");
+  for (const label of info.labels) {
+    if (![...at("label").options].some((option) => option.value === label)) at("label").add(new Option(label, label));
+  }
+  for (const word of info.examples) {
+    const chip = make("button", "", word);
+    chip.type = "button";
+    chip.addEventListener("click", () => start({ text: word }));
+    at("examples").append(chip);
+  }
+  if (!info.search_by.includes("text")) at("words").disabled = true;
+  if (!info.search_by.includes("image")) at("picture").disabled = true;
+}
+
+at("search").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const text = at("words").value.trim();
+  if (text) start({ text });
+  else say("Type some words, or choose a picture.");
+});
+for (const choice of document.querySelectorAll("input[name=find]")) choice.addEventListener("change", again);
+at("label").addEventListener("change", again);
+at("picture").addEventListener("change", () => searchPicture(at("picture").files[0]));
+at("copy").addEventListener("click", async () => {
+  const link = new URL(addressOf(now), location.href).href;
+  try {
+    await navigator.clipboard.writeText(link);
+    say("The link is copied. Opening it searches again.");
+  } catch {
+    say(`The link to this search: ${link}`);
+  }
+});
+document.addEventListener("paste", (event) => {
+  const file = [...event.clipboardData.files][0];
+  if (file) { event.preventDefault(); searchPicture(file); }
+});
+document.addEventListener("dragover", (event) => {
+  if ([...event.dataTransfer.types].includes("Files")) { event.preventDefault(); at("drop").hidden = false; }
+});
+document.addEventListener("dragleave", (event) => { if (!event.relatedTarget) at("drop").hidden = true; });
+document.addEventListener("drop", (event) => {
+  event.preventDefault();
+  at("drop").hidden = true;
+  searchPicture(event.dataTransfer.files[0]);
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key === "/" && !/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) {
+    event.preventDefault();
+    at("words").focus();
+  }
+});
+window.addEventListener("popstate", fromAddress);
+introduce();
+fromAddress();
