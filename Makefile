@@ -54,7 +54,8 @@ docs: .venv/.docs
 	$(BIN)/sphinx-build -q -W -b html -C docs site \
 		-D project=corrhash -D html_title=corrhash -D html_theme=furo \
 		-D extensions=myst_parser,sphinx.ext.autodoc,sphinx.ext.napoleon \
-		-D exclude_patterns= -D myst_heading_anchors=3 -D autodoc_typehints=none
+		-D exclude_patterns= -D myst_heading_anchors=3 -D autodoc_typehints=none \
+		-D suppress_warnings=ref.python
 	@echo "Open site/index.html"
 
 wheel: .venv/.dev

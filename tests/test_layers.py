@@ -21,7 +21,7 @@ LAYERS = [
     ["encoder", "saved_model", "sources"],
     ["collection", "experiments", "sheet"],
     ["service", "client"],
-    ["demo", "cli_collections"],
+    ["demo", "cli_collections", "cli_study"],
     ["cli"],
 ]
 
@@ -30,7 +30,7 @@ HOMES = {
     "torch": ["losses", "networks", "methods"],
     "transformers": ["networks.transformers"],
     "h5py": ["datasets.array_files"],
-    "matplotlib": ["experiments.plots"],
+    "matplotlib": ["experiments.plots", "experiments.figures"],
     "typer": ["cli"],
     "rich": ["cli", "terminal"],
     "numba": ["kernels"],

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from corrhash import __version__, cli_collections
+from corrhash import __version__, cli_collections, cli_study
 from corrhash.cache_folder import caching_in
 from corrhash.errors import InputError
 from corrhash.terminal import err, out
@@ -319,6 +319,8 @@ def encode(
 
 for verb in ("index", "search", "serve", "info", "export", "copy"):
     app.command()(getattr(cli_collections, verb))
+app.command()(cli_study.run)
+app.command()(cli_study.report)
 
 
 @app.command()
