@@ -1,6 +1,7 @@
 """A collection of drawn pictures, and the service over it."""
 
 import io
+import zlib
 
 import numpy as np
 import pytest
@@ -36,7 +37,12 @@ def fill(uri):
         }
         for row in range(N)
     )
-    collection.update("scene 0", labels=[HOSTILE], metadata={"row": 0, "note": HOSTILE})
+    hostile = {
+        "text": f"sea {HOSTILE}",
+        "labels": [HOSTILE],
+        "metadata": {"row": 0, "note": HOSTILE},
+    }
+    collection.update("scene 0", **hostile)
     return collection, scenes
 
 
@@ -71,3 +77,11 @@ def picture_bytes(pixels, form="PNG", **options):
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, form, **options)
     return file.getvalue()
+
+
+def bomb_bytes(side):
+    """A small file whose header promises ``side`` x ``side`` pixels."""
+    data = bytearray(picture_bytes(np.zeros((8, 8), bool)))
+    data[16:24] = side.to_bytes(4) + side.to_bytes(4)
+    data[29:33] = zlib.crc32(data[12:29]).to_bytes(4)
+    return bytes(data)

@@ -82,7 +82,7 @@ def test_a_label_narrows_the_answers_and_the_link_brings_them_again(page, browse
     search(page, "sea boat")
     page.select_option("#label", "boat")
     page.wait_for_url("**label=boat*")
-    page.wait_for_function("!document.querySelector('#results').hasAttribute('aria-busy')")
+    page.locator("#results:not([aria-busy])").wait_for()
     keys = shown_keys(page)
     for labels in page.locator("#results .labels").all():
         assert "boat" in labels.locator("button").all_text_contents()
@@ -114,7 +114,7 @@ def test_hostile_texts_stay_texts(page):
     while more.is_visible():
         before = page.locator("#results li").count()
         more.click()
-        page.wait_for_function(f"document.querySelectorAll('#results li').length > {before}")
+        page.locator("#results li").nth(before).wait_for()
     assert page.get_by_role("button", name=HOSTILE, exact=True).count() == 1
     assert page.locator("#results script").count() == 0
 
