@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +21,7 @@ from corrhash.index.entries import LARGEST_ID
 from corrhash.service.desk import Desk, item_fields
 from corrhash.service.errors import tell_errors
 from corrhash.service.guard import guarded
+from corrhash.service.introduction import Introduction, introduce
 from corrhash.service.limits import Limits
 from corrhash.service.logs import log
 from corrhash.service.messages import (
@@ -34,6 +35,7 @@ from corrhash.service.messages import (
     Name,
     NewItems,
     SearchAnswer,
+    Side,
     State,
     TextQuestion,
 )
@@ -41,7 +43,6 @@ from corrhash.service.metrics import Metrics
 from corrhash.service.new_records import new_records
 from corrhash.service.token import check_token
 from corrhash.service.uploads import FORMATS, Decoder
-from corrhash.service.vocabulary import example_words, frequent_labels
 
 STATIC = Path(__file__).parent / "static"
 DESCRIPTION = (
@@ -93,14 +94,12 @@ def create_app(
     limits = limits or Limits()
     metrics, decoder = Metrics(), Decoder(limits)
     desk = Desk(collection, metrics.batch.observe)
-    info: dict[str, Any] = {"writable": token is not None}
 
-    def warm_up() -> None:
-        info["search_by"] = desk.warm_up()
-        info["examples"] = example_words(collection)
-        info["labels"] = frequent_labels(collection)
+    def warm_up() -> tuple[list[Side], Introduction]:
+        found = desk.warm_up(), introduce(collection)
         log.info("ready: %s items", f"{len(collection):,}")
         ready()
+        return found
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
@@ -139,7 +138,7 @@ def create_app(
     @api.get("/info", tags=["about"])
     async def about() -> InfoAnswer:
         """What there is to search, and how."""
-        await asyncio.shield(app.state.warm)
+        search_by, shown = await asyncio.shield(app.state.warm)
         facts = await asyncio.to_thread(collection.info)
         return InfoAnswer(
             name=Path(str(facts["address"])).name,
@@ -148,13 +147,17 @@ def create_app(
             method=facts["method"],
             fingerprint=facts["fingerprint"],
             version=__version__,
-            **info,
+            writable=token is not None,
+            search_by=search_by,
+            examples=list(shown.examples),
+            labels=list(shown.labels),
+            samples=await asyncio.to_thread(_items_of_keys, collection, shown.samples),
         )
 
     @api.get("/items", tags=["items"])
     def items_by_key(key: Keys) -> list[ItemAnswer]:
         """The items of some keys, of those that are there."""
-        return _items(collection, list(collection.ids_of(key).values()))
+        return _items_of_keys(collection, key)
 
     @api.get("/items/{number}", tags=["items"], responses=NOT_FOUND)
     def item(number: ItemId) -> ItemAnswer:
@@ -221,6 +224,10 @@ def create_app(
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     tell_errors(app, collection.uri)
     return guarded(app, limits, metrics, hosts)
+
+
+def _items_of_keys(collection: Collection, keys: Sequence[str]) -> list[ItemAnswer]:
+    return _items(collection, list(collection.ids_of(keys).values()))
 
 
 def _items(collection: Collection, ids: list[int]) -> list[ItemAnswer]:

@@ -13,7 +13,7 @@ from corrhash.codes import Codes
 from corrhash.collection import Collection, Match
 from corrhash.errors import InputError
 from corrhash.service.batching import Batches
-from corrhash.service.messages import How, MatchAnswer, SearchAnswer
+from corrhash.service.messages import How, MatchAnswer, SearchAnswer, Side
 
 THREADS = 2
 """One slow question, as with a filter that is new, does not hold up all others."""
@@ -121,10 +121,10 @@ class Desk:
         """Finish what is under way, and take nothing more."""
         self._batches.close()
 
-    def warm_up(self) -> list[str]:
+    def warm_up(self) -> list[Side]:
         """With what the model can be asked; what is compiled or loaded late is so now."""
-        able = []
-        probes: dict[str, Callable[[], Any]] = {
+        able: list[Side] = []
+        probes: dict[Side, Callable[[], Any]] = {
             "image": lambda: self.collection.score_pictures([np.full((64, 64, 3), 128, np.uint8)]),
             "text": lambda: self.collection.score_words(self.some_words()),
         }

@@ -137,6 +137,7 @@ class InfoAnswer(_Message):
     search_by: list[Side] = Field(description="With what the model can be asked.")
     examples: list[str] = Field(description="Words that the model knows.")
     labels: list[str] = Field(description="Frequent labels.")
+    samples: list[ItemAnswer] = Field(description="Some items with pictures, to begin with.")
 
 
 class ErrorAnswer(_Message):

@@ -31,9 +31,25 @@ function pattern(node, code, n, other) {
     make("i", [bit ? "one" : "", bit !== others[k] ? "differs" : ""].join(" ").trim())));
 }
 
-function say(sentence, wrong = false) {
+function say(sentence) {
   at("status").textContent = sentence;
-  at("status").classList.toggle("wrong", wrong);
+  at("status").className = "";
+}
+
+// Where there is nothing to show: why, and below it something to go on with.
+function tell(sentence, wrong = false) {
+  at("status").textContent = sentence;
+  at("status").className = wrong ? "notice wrong" : "notice";
+}
+
+function lookAround(shown) {
+  at("start").hidden = !shown || at("samples").children.length === 0;
+}
+
+function clear() {
+  at("results").replaceChildren();
+  at("query").hidden = at("more").hidden = true;
+  lookAround(true);
 }
 
 function filterOf(label) {
@@ -77,8 +93,14 @@ function card(match, answer) {
     item.append(picture);
   }
   const body = make("div", "body");
-  if (match.text) body.append(make("p", "text", match.text));
-  body.append(make("p", "key", match.key));
+  if (match.text) {
+    const text = make("p", "text", match.text);
+    text.title = match.text;
+    body.append(text);
+  }
+  const key = make("p", "key", match.key);
+  key.title = match.key;
+  body.append(key);
   if (match.labels.length) {
     const labels = make("div", "labels");
     for (const label of match.labels) {
@@ -91,7 +113,10 @@ function card(match, answer) {
     body.append(labels);
   }
   const distance = make("p", "distance");
-  distance.append(make("strong", "", `${match.distance}`), ` of ${answer.bits} bits differ`);
+  const differ = make("span");
+  differ.append(make("strong", "", `${match.distance}`), match.distance === 1 ? " bit differs" : " bits differ");
+  distance.append(differ);
+  if (match.score !== null) distance.append(make("span", "", `cosine ${match.score.toFixed(2)}`));
   const bits = make("div");
   pattern(bits, match.code, answer.bits, answer.code);
   const like = make("button", "like", "More like this");
@@ -111,17 +136,38 @@ function chooseLabel(label) {
 
 const chosenFind = () => document.querySelector("input[name=find]:checked").value;
 
-function showQuery(search, answer) {
+// The small picture of an item that was searched with, if it has one.
+async function pictureOf(key) {
+  const response = await fetch(`/api/v1/items?${new URLSearchParams({ key })}`).catch(() => null);
+  const [item] = response?.ok ? await response.json() : [];
+  return item?.thumbnail;
+}
+
+async function showQuery(search, answer) {
   at("query").hidden = false;
   at("query-title").textContent = search.picture ? "Your picture"
     : search.key ? `Like ${search.key}` : `“${search.text}”`;
   pattern(at("query-bits"), answer.code, answer.bits);
+  at("copy").hidden = Boolean(search.picture); // pictures stay with whoever has them
   const picture = at("query-picture");
   if (picture.src.startsWith("blob:")) URL.revokeObjectURL(picture.src);
-  picture.hidden = !search.picture;
-  if (search.picture) picture.src = URL.createObjectURL(search.picture);
-  else picture.removeAttribute("src");
-  at("copy").hidden = Boolean(search.picture); // pictures stay with whoever has them
+  picture.hidden = true;
+  const mine = asked;
+  const source = search.picture ? URL.createObjectURL(search.picture)
+    : search.key ? await pictureOf(search.key) : null;
+  if (!source || mine !== asked) return;
+  picture.src = source;
+  picture.hidden = false;
+}
+
+function sumUp(search, answer, started) {
+  const n = at("results").children.length;
+  const all = Math.round(performance.now() - started);
+  const took = `${Math.round(answer.milliseconds)} ms to search, ${all} ms in all`;
+  if (n) say(`${n} ${n === 1 ? "result" : "results"}, best first: ${took}.`);
+  else if (search.label) tell(`Nothing is labelled “${search.label}” here. Choose another label, or any.`);
+  else tell("Nothing was found. Try other words, or find texts in place of pictures.");
+  lookAround(n === 0);
 }
 
 async function run(search, offset = 0) {
@@ -136,13 +182,8 @@ async function run(search, offset = 0) {
     const cards = answer.matches.map((match) => card(match, answer));
     if (offset === 0) at("results").replaceChildren(...cards);
     else at("results").append(...cards);
-    showQuery(search, answer);
-    const n = at("results").children.length;
-    const took = `${Math.round(answer.milliseconds)} ms to search, ${Math.round(performance.now() - started)} ms in all`;
-    if (n) say(`${n} ${n === 1 ? "result" : "results"}, nearest first: ${took}.`);
-    else say(search.label
-      ? `Nothing is labelled “${search.label}” here. Choose another label, or any.`
-      : "Nothing was found. Try other words, or find texts in place of pictures.");
+    if (offset === 0) showQuery(search, answer);
+    sumUp(search, answer, started);
     at("more").hidden = answer.next_offset === null;
     at("more").onclick = async () => {
       await run(search, answer.next_offset);
@@ -151,8 +192,8 @@ async function run(search, offset = 0) {
     };
   } catch (error) {
     if (mine !== asked) return;
-    if (offset === 0) { at("results").replaceChildren(); at("query").hidden = true; at("more").hidden = true; }
-    say(error.message, true);
+    if (offset === 0) clear();
+    tell(error.message, true);
   } finally {
     if (mine === asked) at("results").removeAttribute("aria-busy");
   }
@@ -181,7 +222,7 @@ const again = () => { if (now) start({ text: now.text, key: now.key, picture: no
 function searchPicture(file) {
   if (!file) return;
   if (!file.type.startsWith("image/") || file.type === "image/svg+xml") {
-    say("This is no picture that can be searched with. Choose a JPEG, PNG, WebP or GIF.", true);
+    tell("This is no picture that can be searched with. Choose a JPEG, PNG, WebP or GIF.", true);
     return;
   }
   start({ picture: file });
@@ -199,42 +240,64 @@ function fromAddress() {
   else {
     now = null;
     asked += 1;
-    at("results").replaceChildren();
-    at("query").hidden = at("more").hidden = true;
+    clear();
     say("");
   }
+}
+
+function sample(item) {
+  const place = make("li");
+  const button = make("button");
+  button.type = "button";
+  button.setAttribute("aria-label", `More like ${item.key}`);
+  const picture = make("img");
+  picture.src = item.thumbnail;
+  picture.alt = "";
+  picture.title = item.text || item.labels.join(", ") || item.key;
+  picture.addEventListener("error", () => place.remove());
+  button.append(picture);
+  button.addEventListener("click", () => start({ key: item.key }));
+  place.append(button);
+  return place;
+}
+
+function exampleWord(word) {
+  const chip = make("button", "", word);
+  chip.type = "button";
+  chip.addEventListener("click", () => start({ text: word }));
+  return chip;
 }
 
 async function introduce() {
   let info;
   try {
-    info = await (await fetch("/api/v1/info")).json();
-  } catch {
-    say("The service cannot be reached. Is it still running?", true);
+    const response = await fetch("/api/v1/info");
+    info = await response.json();
+    if (!response.ok) throw new Error(info.error);
+  } catch (error) {
+    tell(error instanceof TypeError
+      ? "The service cannot be reached. Is it still running?" : error.message, true);
     return;
   }
-  if (!info.examples) return;
-  const count = info.items.toLocaleString("en");
-  at("about").textContent = `${count} items in ${info.name}, as codes of ${info.bits} bits (${info.method}).`;
-  if (info.items === 0) say("This collection is empty. Add pictures with: corrhash index");
-  for (const label of info.labels) {
-    if (![...at("label").options].some((option) => option.value === label)) at("label").add(new Option(label, label));
-  }
-  for (const word of info.examples) {
-    const chip = make("button", "", word);
-    chip.type = "button";
-    chip.addEventListener("click", () => start({ text: word }));
-    at("examples").append(chip);
-  }
-  if (!info.search_by.includes("text")) at("words").disabled = true;
-  if (!info.search_by.includes("image")) at("picture").disabled = true;
+  const { items, name, bits, method, labels, examples, samples, search_by: by } = info;
+  at("about").textContent =
+    `${items.toLocaleString("en")} items in ${name}, as codes of ${bits} bits (${method}).`;
+  const known = new Set([...at("label").options].map((option) => option.value));
+  for (const label of labels) if (!known.has(label)) at("label").add(new Option(label, label));
+  at("examples").replaceChildren(...examples.map(exampleWord));
+  at("samples").replaceChildren(...samples.map(sample));
+  at("words").disabled = !by.includes("text");
+  at("picture").disabled = !by.includes("image");
+  if (at("results").children.length || at("results").hasAttribute("aria-busy")) return;
+  lookAround(true);
+  if (items === 0) tell("This collection is empty. Add pictures with: corrhash index");
 }
 
 at("search").addEventListener("submit", (event) => {
   event.preventDefault();
   const text = at("words").value.trim();
   if (text) start({ text });
-  else say("Type some words, or choose a picture.");
+  else tell("Type some words, or choose a picture.");
 });
 for (const choice of document.querySelectorAll("input[name=find]")) choice.addEventListener("change", again);
 at("label").addEventListener("change", again);
@@ -268,5 +331,5 @@ document.addEventListener("keydown", (event) => {
   }
 });
 window.addEventListener("popstate", fromAddress);
-introduce();
 fromAddress();
+introduce();
