@@ -17,7 +17,6 @@ SENTENCES = {
     "Not Found": f"There is nothing at this address. {API}",
     "Method Not Allowed": f"This address does not take such requests. {API}",
 }
-
 """For the words of the framework."""
 
 

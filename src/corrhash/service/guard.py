@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp
 
 from corrhash.service.bodies import BodyLimit
 from corrhash.service.headers import SafeHeaders
+from corrhash.service.hosts import KnownHosts
 from corrhash.service.limits import Limits
 from corrhash.service.logs import RequestLog
 from corrhash.service.metrics import Measured, Metrics
@@ -14,11 +14,6 @@ from corrhash.service.throttle import Throttle
 
 
 def guarded(app: ASGIApp, limits: Limits, metrics: Metrics, hosts: tuple[str, ...]) -> ASGIApp:
-    """An app behind its guard.
-
-    Names of hosts are checked because a page from elsewhere can let its own name point here, and
-    would then be allowed to read the answers.
-    """
+    """An app behind its guard."""
     limited = Throttle(BodyLimit(app, limits), limits)
-    named = TrustedHostMiddleware(limited, allowed_hosts=list(hosts), www_redirect=False)
-    return RequestLog(Measured(SafeHeaders(named), metrics))
+    return RequestLog(Measured(SafeHeaders(KnownHosts(limited, hosts)), metrics))

@@ -14,7 +14,7 @@ from corrhash.service.app import create_app
 from corrhash.service.limits import Limits
 from corrhash.service.logs import write_json_lines
 
-LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 LAST_SECONDS = 30
 """How long requests that are under way may take after a signal to end."""
 
