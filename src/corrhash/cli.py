@@ -106,10 +106,10 @@ def demo(
     cli_collections.print_matches(f"“{words}”, without cats", matches)
     for what, path in result.files.items():
         _say(f"{what}: {path}")
-    _say(f"Next: corrhash evaluate {shlex.quote(str(folder / 'model'))} scenes")
-    collection = shlex.quote(str(folder / "collection"))
-    _say(f"Or:   corrhash search {collection} boat sea --sheet boats.jpg")
-    _say(f"Open: corrhash serve {collection}, and http://127.0.0.1:8000 in a browser")
+    command, collection = _called_as(), shlex.quote(str(folder / "collection"))
+    _say(f"Next: {command} evaluate {shlex.quote(str(folder / 'model'))} scenes")
+    _say(f"Or:   {command} search {collection} boat sea --sheet boats.jpg")
+    _say(f"Page: {command} serve {collection}")
 
 
 @app.command()
@@ -409,6 +409,13 @@ def datasets(
 
 
 app.command()(cli_collections.engines)
+
+
+def _called_as() -> str:
+    """What to type to call this program again: its path, where its name alone would not do."""
+    program = Path(sys.argv[0])
+    known = program.name != "corrhash" or shutil.which("corrhash")
+    return "corrhash" if known else shlex.quote(str(program))
 
 
 def _version(wanted: bool) -> None:

@@ -70,6 +70,45 @@ def test_an_uploaded_picture_finds_itself_first(page, scenes):
     assert page.locator("#query-picture").is_visible()
 
 
+@pytest.mark.parametrize("way", ["drop", "paste"])
+def test_a_picture_may_be_dropped_or_pasted(page, scenes, way):
+    page.evaluate(
+        """([way, bytes]) => {
+          const data = new DataTransfer();
+          data.items.add(new File([new Uint8Array(bytes)], "a.png", { type: "image/png" }));
+          document.dispatchEvent(way === "drop" ? new DragEvent("drop", { dataTransfer: data })
+            : new ClipboardEvent("paste", { clipboardData: data }));
+        }""",
+        [way, list(picture_bytes(scenes.images[5]))],
+    )
+    page.wait_for_selector("#results li")
+    assert shown_keys(page)[0] == "scene 5"
+
+
+def test_the_page_begins_with_words_and_pictures_to_try(page, collection):
+    word = page.locator("#examples button").first
+    sample = page.locator("#samples button").first
+    key = sample.get_attribute("aria-label").removeprefix("More like ")
+    sample.click()
+    page.get_by_text(f"Like {key}", exact=True).wait_for()
+    assert shown_keys(page) == [match.key for match in collection.search_item(key, 24)]
+    page.locator("#query-picture").wait_for()
+    assert page.locator("#samples").is_hidden()
+    word.click()
+    page.get_by_text(f"“{word.text_content()}”", exact=True).wait_for()
+    expected = collection.search_text(word.text_content(), 24)
+    assert shown_keys(page) == [match.key for match in expected]
+
+
+def test_texts_are_found_when_the_direction_is_turned(page, collection):
+    search(page, "sea boat")
+    page.get_by_text("Texts", exact=True).click()
+    page.wait_for_url("**find=text*")
+    page.locator("#results:not([aria-busy])").wait_for()
+    expected = collection.search_text("sea boat", 24, "text")
+    assert shown_keys(page) == [match.key for match in expected]
+
+
 def test_more_like_this_searches_with_an_item(page, collection):
     search(page, "sea boat")
     key = shown_keys(page)[0]
@@ -104,6 +143,7 @@ def test_everything_is_reached_with_the_keyboard_alone(page):
             break
     page.keyboard.press("Enter")
     page.get_by_text("Like scene", exact=False).first.wait_for()
+    page.locator("#results:focus").wait_for()  # and the focus is not lost
 
 
 def test_hostile_texts_stay_texts(page):
@@ -119,10 +159,16 @@ def test_hostile_texts_stay_texts(page):
     assert page.locator("#results script").count() == 0
 
 
-def test_mistakes_are_told(page):
+def test_mistakes_are_told_and_there_is_a_way_on(page, address):
     page.get_by_label("Words to search for").fill("xyzzy")
     page.keyboard.press("Enter")
     page.get_by_text("knows no word").wait_for()
+    page.locator("#samples button").first.wait_for()
+    vector = {"name": "a.svg", "mimeType": "image/svg+xml", "buffer": b"<svg/>"}
+    page.set_input_files("#picture", vector)
+    page.get_by_text("Choose a JPEG").wait_for()
+    page.goto(f"{address}/?q=sea&label=unicorn")
+    page.get_by_text("Nothing is labelled “unicorn”").wait_for()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -52,6 +52,9 @@ function clear() {
   lookAround(true);
 }
 
+// Keys are often paths: their last part is what people call an item.
+const nameOf = (key) => key.split("/").pop() || key;
+
 function filterOf(label) {
   return label ? `'${label.replaceAll("'", "''")}' in labels` : null;
 }
@@ -98,7 +101,7 @@ function card(match, answer) {
     text.title = match.text;
     body.append(text);
   }
-  const key = make("p", "key", match.key);
+  const key = make("p", "key", nameOf(match.key));
   key.title = match.key;
   body.append(key);
   if (match.labels.length) {
@@ -122,7 +125,7 @@ function card(match, answer) {
   const like = make("button", "like", "More like this");
   like.type = "button";
   like.setAttribute("aria-label", `More like ${match.key}`);
-  like.addEventListener("click", () => start({ key: match.key }));
+  like.addEventListener("click", () => startLike(match.key));
   body.append(distance, bits, like);
   item.append(body);
   return item;
@@ -146,7 +149,7 @@ async function pictureOf(key) {
 async function showQuery(search, answer) {
   at("query").hidden = false;
   at("query-title").textContent = search.picture ? "Your picture"
-    : search.key ? `Like ${search.key}` : `“${search.text}”`;
+    : search.key ? `Like ${nameOf(search.key)}` : `“${search.text}”`;
   pattern(at("query-bits"), answer.code, answer.bits);
   at("copy").hidden = Boolean(search.picture); // pictures stay with whoever has them
   const picture = at("query-picture");
@@ -214,7 +217,14 @@ function start(what) {
   if (!search.picture) at("picture").value = "";
   at("words").value = search.text || "";
   history.pushState(null, "", addressOf(search));
+  scrollTo(0, 0);
   return run(search);
+}
+
+// What was chosen is gone from the page: the focus goes on to what came in its place.
+async function startLike(key) {
+  await start({ key });
+  at("results").focus({ preventScroll: true });
 }
 
 const again = () => { if (now) start({ text: now.text, key: now.key, picture: now.picture }); };
@@ -256,7 +266,7 @@ function sample(item) {
   picture.title = item.text || item.labels.join(", ") || item.key;
   picture.addEventListener("error", () => place.remove());
   button.append(picture);
-  button.addEventListener("click", () => start({ key: item.key }));
+  button.addEventListener("click", () => startLike(item.key));
   place.append(button);
   return place;
 }
