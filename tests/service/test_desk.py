@@ -36,6 +36,14 @@ def test_an_unknown_word_is_told_to_its_asker_alone(collection):
     assert boat.matches
 
 
+def test_what_batches_need_is_compiled_before_the_first_question(collection, monkeypatch):
+    sizes = set()
+    monkeypatch.setattr(collection, "nearest", lambda codes, k: sizes.add(len(codes)))
+    desk = Desk(collection, lambda size: None)
+    assert desk.warm_up() == ["image", "text"]
+    assert sizes == {1, 64}
+
+
 @pytest.mark.parametrize("size", [1, 3])
 def test_sizes_of_batches_are_reported(collection, size):
     seen = []

@@ -88,6 +88,13 @@ def test_the_service_listens_on_addresses_of_either_kind(collection):
         assert Client(address).search_text("sea", 1)
 
 
+def test_the_service_itself_does_without_pytorch():
+    code = "import sys, corrhash.service.run; print('torch' in sys.modules)"
+    command = [sys.executable, "-c", code]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "False"
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
 def test_some_addresses_are_reached_from_this_machine_alone(host):
     assert is_loopback(host)

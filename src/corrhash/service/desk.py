@@ -130,11 +130,13 @@ class Desk:
         }
         for kind, probe in probes.items():
             try:
-                scores = probe()
-                self.collection.nearest(Codes.from_scores(scores), 1)
+                codes = Codes.from_scores(probe())
             except InputError:
                 continue
             able.append(kind)
+            # One query and many are scanned by different loops, each compiled at its first use.
+            for n in (1, self._batches.most):
+                self.collection.nearest(codes[[0] * n], 1)
         return able
 
     def some_words(self) -> list[str]:
