@@ -82,7 +82,7 @@ CacheOption = Annotated[
 def demo(
     folder: Annotated[Path, typer.Option("--out", help="For pictures and model.")] = Path("demo"),
     pictures: Annotated[int, typer.Option(help="How many scenes to draw.", min=600)] = 6000,
-    epochs: Annotated[int, typer.Option(help="Passes over the training pictures.", min=1)] = 12,
+    epochs: Annotated[int, typer.Option(help="Passes over the training pictures.", min=1)] = 8,
     seed: SeedOption = 0,
 ) -> None:
     """Draw pictures, learn codes from their pixels, search both ways: all in a few minutes.
