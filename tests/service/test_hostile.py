@@ -112,6 +112,12 @@ def send(address, *request):
         return answer, answer.read().decode(errors="replace")
 
 
+def tell(capsys, what, counts):
+    with capsys.disabled():
+        by_status = dict(sorted(counts.items()))
+        print(f"\n{counts.total():,} {what}, by status: {by_status}")  # noqa: T201
+
+
 def test_a_thousand_hostile_requests_do_no_harm(address, place, capsys):
     rng = random.Random(0)
     pixels = np.random.default_rng(0).integers(0, 256, (30, 40, 3), dtype=np.uint8)
@@ -128,8 +134,7 @@ def test_a_thousand_hostile_requests_do_no_harm(address, place, capsys):
         assert "root:x:0:0" not in told
         if "html" in answer.headers.get("content-type", ""):
             assert told == page
-    with capsys.disabled():
-        print(f"\n{N_REQUESTS} hostile requests by status:", dict(sorted(counts.items())))  # noqa: T201
+    tell(capsys, "hostile requests", counts)
     assert counts[200] < N_REQUESTS / 2
 
 
@@ -162,7 +167,6 @@ def test_the_description_of_the_api_is_kept(address, capsys):
             case.validate_response(answer, checks=checks)
 
         keeps_to_it()
-    with capsys.disabled():
-        print(f"\n{counts.total()} made requests by status:", dict(sorted(counts.items())))  # noqa: T201
+    tell(capsys, "requests made from the description", counts)
     assert counts[200]
     assert counts[422]

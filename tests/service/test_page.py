@@ -112,7 +112,7 @@ def test_texts_are_found_when_the_direction_is_turned(page, collection):
 def test_more_like_this_searches_with_an_item(page, collection):
     search(page, "sea boat")
     key = shown_keys(page)[0]
-    page.get_by_role("button", name=f"More like {key}", exact=True).click()
+    page.get_by_role("button", name=f"More like this: {key}", exact=True).click()
     page.get_by_text(f"Like {key}", exact=True).wait_for()
     assert shown_keys(page) == [match.key for match in collection.search_item(key, 24)]
 
@@ -139,7 +139,7 @@ def test_everything_is_reached_with_the_keyboard_alone(page):
     for _ in range(40):
         page.keyboard.press("Tab")
         name = page.evaluate("document.activeElement.getAttribute('aria-label') || ''")
-        if name.startswith("More like"):
+        if name.startswith("More like this"):
             break
     page.keyboard.press("Enter")
     page.get_by_text("Like scene", exact=False).first.wait_for()

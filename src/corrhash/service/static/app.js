@@ -16,7 +16,7 @@ function make(tag, className, text) {
 // Codes: two hexadecimal digits a byte; bit k has the value 2^(k % 8) in byte k / 8.
 function bitsOf(code, n) {
   return Array.from({ length: n }, (_, k) =>
-    (parseInt(code.substr(2 * (k >> 3), 2), 16) >> (k & 7)) & 1);
+    (parseInt(code.slice(2 * (k >> 3), 2 * (k >> 3) + 2), 16) >> (k & 7)) & 1);
 }
 
 function pattern(node, code, n, other) {
@@ -48,6 +48,7 @@ function lookAround(shown) {
 
 function clear() {
   at("results").replaceChildren();
+  at("results").removeAttribute("aria-busy");
   at("query").hidden = at("more").hidden = true;
   lookAround(true);
 }
@@ -71,7 +72,8 @@ async function ask(search, offset) {
     options.headers["Content-Type"] = search.picture.type || "application/octet-stream";
   } else {
     if (search.key) address = "/api/v1/search/item";
-    options.body = JSON.stringify({ ...how, ...(search.key ? { key: search.key } : { text: search.text }) });
+    const asked = search.key ? { key: search.key } : { text: search.text };
+    options.body = JSON.stringify({ ...how, ...asked });
     options.headers["Content-Type"] = "application/json";
   }
   let response;
@@ -117,24 +119,29 @@ function card(match, answer) {
   }
   const distance = make("p", "distance");
   const differ = make("span");
-  differ.append(make("strong", "", `${match.distance}`), match.distance === 1 ? " bit differs" : " bits differ");
+  const verb = match.distance === 1 ? " bit differs" : " bits differ";
+  differ.append(make("strong", "", `${match.distance}`), verb);
   distance.append(differ);
   if (match.score !== null) distance.append(make("span", "", `cosine ${match.score.toFixed(2)}`));
   const bits = make("div");
   pattern(bits, match.code, answer.bits, answer.code);
   const like = make("button", "like", "More like this");
   like.type = "button";
-  like.setAttribute("aria-label", `More like ${match.key}`);
+  like.setAttribute("aria-label", `More like this: ${nameOf(match.key)}`);
   like.addEventListener("click", () => startLike(match.key));
   body.append(distance, bits, like);
   item.append(body);
   return item;
 }
 
+function offerLabels(labels) {
+  const known = new Set([...at("label").options].map((option) => option.value));
+  for (const label of labels) if (!known.has(label)) at("label").add(new Option(label, label));
+}
+
 function chooseLabel(label) {
-  const list = at("label");
-  if (![...list.options].some((option) => option.value === label)) list.add(new Option(label, label));
-  list.value = label;
+  offerLabels([label]);
+  at("label").value = label;
 }
 
 const chosenFind = () => document.querySelector("input[name=find]:checked").value;
@@ -168,8 +175,9 @@ function sumUp(search, answer, started) {
   const all = Math.round(performance.now() - started);
   const took = `${Math.round(answer.milliseconds)} ms to search, ${all} ms in all`;
   if (n) say(`${n} ${n === 1 ? "result" : "results"}, best first: ${took}.`);
-  else if (search.label) tell(`Nothing is labelled “${search.label}” here. Choose another label, or any.`);
-  else tell("Nothing was found. Try other words, or find texts in place of pictures.");
+  else if (search.label) {
+    tell(`Nothing is labelled “${search.label}” here. Choose another label, or any.`);
+  } else tell("Nothing was found. Try other words, or find texts in place of pictures.");
   lookAround(n === 0);
 }
 
@@ -209,7 +217,7 @@ function addressOf(search) {
   if (search.key) parts.set("like", search.key);
   if (search.find !== "image") parts.set("find", search.find);
   if (search.label) parts.set("label", search.label);
-  return parts.size ? `/?${parts}` : "/";
+  return `${parts}` ? `/?${parts}` : "/";
 }
 
 function start(what) {
@@ -259,7 +267,7 @@ function sample(item) {
   const place = make("li");
   const button = make("button");
   button.type = "button";
-  button.setAttribute("aria-label", `More like ${item.key}`);
+  button.setAttribute("aria-label", `More like ${nameOf(item.key)}`);
   const picture = make("img");
   picture.src = item.thumbnail;
   picture.alt = "";
@@ -292,8 +300,7 @@ async function introduce() {
   const { items, name, bits, method, labels, examples, samples, search_by: by } = info;
   at("about").textContent =
     `${items.toLocaleString("en")} items in ${name}, as codes of ${bits} bits (${method}).`;
-  const known = new Set([...at("label").options].map((option) => option.value));
-  for (const label of labels) if (!known.has(label)) at("label").add(new Option(label, label));
+  offerLabels(labels);
   at("examples").replaceChildren(...examples.map(exampleWord));
   at("samples").replaceChildren(...samples.map(sample));
   at("words").disabled = !by.includes("text");
@@ -309,7 +316,9 @@ at("search").addEventListener("submit", (event) => {
   if (text) start({ text });
   else tell("Type some words, or choose a picture.");
 });
-for (const choice of document.querySelectorAll("input[name=find]")) choice.addEventListener("change", again);
+for (const choice of document.querySelectorAll("input[name=find]")) {
+  choice.addEventListener("change", again);
+}
 at("label").addEventListener("change", again);
 at("picture").addEventListener("change", () => searchPicture(at("picture").files[0]));
 at("copy").addEventListener("click", async () => {
@@ -326,9 +335,13 @@ document.addEventListener("paste", (event) => {
   if (file) { event.preventDefault(); searchPicture(file); }
 });
 document.addEventListener("dragover", (event) => {
-  if ([...event.dataTransfer.types].includes("Files")) { event.preventDefault(); at("drop").hidden = false; }
+  if (![...event.dataTransfer.types].includes("Files")) return;
+  event.preventDefault();
+  at("drop").hidden = false;
 });
-document.addEventListener("dragleave", (event) => { if (!event.relatedTarget) at("drop").hidden = true; });
+document.addEventListener("dragleave", (event) => {
+  if (!event.relatedTarget) at("drop").hidden = true;
+});
 document.addEventListener("drop", (event) => {
   event.preventDefault();
   at("drop").hidden = true;
