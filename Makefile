@@ -76,7 +76,7 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/.run: pyproject.toml constraints.txt | .venv/bin/python
-	$(PIP_INSTALL) -e .
+	$(PIP_INSTALL) -e ".[serve]"
 	@touch $@
 
 .venv/.%: pyproject.toml constraints.txt | .venv/bin/python

@@ -11,6 +11,7 @@ from benchmarks import (
     bench_evaluate,
     bench_methods,
     bench_scan,
+    bench_service,
     bench_training,
 )
 from benchmarks.measure import Row, cpu_features, print_rows
@@ -18,6 +19,7 @@ from benchmarks.measure import Row, cpu_features, print_rows
 BENCHES: dict[str, Any] = {
     "Exact k nearest codes": bench_scan,
     "Collections in a folder": bench_collections,
+    "Search service": bench_service,
     "Evaluation": bench_evaluate,
     "Training and encoding": bench_training,
     "Growth of methods with the number of pairs": bench_methods,

@@ -106,9 +106,10 @@ def demo(
     cli_collections.print_matches(f"“{words}”, without cats", matches)
     for what, path in result.files.items():
         _say(f"{what}: {path}")
-    _say(f"Next: corrhash evaluate {shlex.quote(str(folder / 'model'))} scenes")
-    collection = shlex.quote(str(folder / "collection"))
-    _say(f"Or:   corrhash search {collection} boat sea --sheet boats.jpg")
+    command, collection = _called_as(), shlex.quote(str(folder / "collection"))
+    _say(f"Next: {command} evaluate {shlex.quote(str(folder / 'model'))} scenes")
+    _say(f"Or:   {command} search {collection} boat sea --sheet boats.jpg")
+    _say(f"Page: {command} serve {collection}")
 
 
 @app.command()
@@ -316,7 +317,7 @@ def encode(
     _say(f"{codes['image']} of images and of texts each: {path}")
 
 
-for verb in ("index", "search", "info", "export", "copy"):
+for verb in ("index", "search", "serve", "info", "export", "copy"):
     app.command()(getattr(cli_collections, verb))
 app.command()(cli_study.run)
 app.command()(cli_study.report)
@@ -408,6 +409,13 @@ def datasets(
 
 
 app.command()(cli_collections.engines)
+
+
+def _called_as() -> str:
+    """What to type to call this program again: its path, where its name alone would not do."""
+    program = Path(sys.argv[0])
+    known = program.name != "corrhash" or shutil.which("corrhash")
+    return "corrhash" if known else shlex.quote(str(program))
 
 
 def _version(wanted: bool) -> None:
