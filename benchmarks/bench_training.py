@@ -24,10 +24,11 @@ from corrhash.datasets import PairedDataset, load_dataset
 from corrhash.losses import quantization_margin_loss
 from corrhash.methods.batches import Batch, Rows, epoch_batches
 from corrhash.methods.chn import CHN
-from corrhash.methods.network_hasher import ENCODE_SIZE, Trainer
+from corrhash.methods.network_hasher import Trainer
 from corrhash.methods.training import Training
 from corrhash.methods.two_networks import Networks
 from corrhash.networks.inputs import Inputs, image_inputs, text_inputs, vector_length
+from corrhash.networks.padded_batches import ENCODE_SIZE, padded_batches
 
 N_BITS, BATCH = 64, 64
 N_PAIRS, N_FEATURES, N_WORDS, N_LABELS = 4000, 1280, 1000, 24
@@ -92,8 +93,8 @@ def prepared_step(trainer: Trainer, rows: Rows) -> Step:
     """Images, texts and similarities of one step of the second epoch."""
     keyed = {"seed": trainer.training.seed, "epoch": 1}
     return (
-        trainer.images.training_batch(rows.images, **keyed),
-        trainer.texts.training_batch(rows.texts, **keyed),
+        torch.from_numpy(trainer.images.training_batch(rows.images, **keyed)),
+        torch.from_numpy(trainer.texts.training_batch(rows.texts, **keyed)),
         torch.from_numpy(trainer.relation.block(rows.images, rows.texts)),
     )
 
@@ -128,8 +129,7 @@ def check_same_step(loop: Trainer, bare: Trainer, rows: Rows, step: Step) -> Non
 
 
 def prepared_batches(inputs: Inputs, n: int) -> list[Tensor]:
-    starts = range(0, n, ENCODE_SIZE)
-    return [inputs.batch(np.minimum(np.arange(s, s + ENCODE_SIZE), n - 1)) for s in starts]
+    return [torch.from_numpy(batch) for batch in padded_batches(inputs, n, ENCODE_SIZE)]
 
 
 @torch.inference_mode()

@@ -24,7 +24,7 @@ from corrhash.networks.alexnet import AlexNet
 from corrhash.networks.small import SmallCNN
 from tests.datasets.layouts import SMALL, coco
 
-VERBS = ["demo", "train", "evaluate", "encode", "methods", "datasets"]
+VERBS = ["demo", "train", "evaluate", "encode", "export-onnx", "methods", "datasets"]
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +64,24 @@ def test_the_help_lists_every_verb_in_the_order_of_the_pipeline():
     help_text = run("--help").output
     places = [help_text.index(f" {verb} ") for verb in VERBS]
     assert places == sorted(places)
+
+
+def test_an_exported_model_encodes_without_loading_pytorch(tmp_path):
+    small = ("--set", "networks.width=16", "--set", "training.epochs=1", "--data", "n=780")
+    model, codes = tmp_path / "model", [tmp_path / "torch.npz", tmp_path / "onnx.npz"]
+    run("train", "synthetic", "--bits", 16, *small, "--out", model)
+    run("encode", model, "synthetic", "--out", codes[0])
+    output = run("export-onnx", model).output
+    assert re.search(r"image-[0-9a-f]{16}.onnx: 0.0 MB", output.replace("\n", ""))
+    encode = [sys.executable, "-X", "importtime", "-m", "corrhash", "encode"]
+    ran = subprocess.run(
+        [*encode, model, "synthetic", "--out", codes[1]], capture_output=True, text=True, check=True
+    )
+    imported = [line.split("|")[-1].strip() for line in ran.stderr.splitlines()]
+    assert "onnxruntime" in imported
+    assert not [name for name in imported if name.split(".")[0] == "torch"]
+    found = [load_codes(path)[0]["text"].packed for path in codes]
+    assert (found[0] == found[1]).mean() > 0.999  # scores of nearly 0 may fall on either side
 
 
 def test_help_comes_without_loading_heavy_libraries():

@@ -27,6 +27,8 @@ LAYERS = [
 HOMES = {
     "torch": ["losses", "networks", "methods"],
     "transformers": ["networks.transformers"],
+    "onnx": ["networks.onnx_graph"],
+    "onnxruntime": ["networks.onnx"],
     "h5py": ["datasets.array_files"],
     "matplotlib": ["experiments.plots"],
     "typer": ["cli"],

@@ -317,6 +317,22 @@ def encode(
 
 
 @app.command()
+def export_onnx(model: ModelArgument, method: MethodOption = None) -> None:
+    """Write the networks of a model as ONNX files, for machines without PyTorch.
+
+    The files stand beside the model, with their checksums. From then on, everything that encodes
+    with this model runs on them (ONNX Runtime) and starts without PyTorch; remove onnx.json to go
+    back.
+    """
+    from corrhash.experiments.settings import method_class
+    from corrhash.methods import Hasher
+    from corrhash.methods.onnx_export import export_onnx as export
+
+    for path in export(model, Hasher if method is None else method_class(method)):
+        _say(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
+
+
+@app.command()
 def methods(
     name: Annotated[str | None, typer.Argument(help="A method, to read its page.")] = None,
 ) -> None:

@@ -45,12 +45,16 @@ from corrhash.methods.two_networks import (
 from corrhash.metrics import evaluate
 from corrhash.networks.device import as_device, to_device
 from corrhash.networks.inference import outputs
-from corrhash.networks.inputs import Inputs, image_inputs, text_inputs, vector_length
+from corrhash.networks.inputs import (
+    Inputs,
+    check_kind,
+    image_inputs,
+    text_inputs,
+    vector_length,
+)
+from corrhash.networks.padded_batches import ENCODE_SIZE
 from corrhash.progress import report
 from corrhash.relevance import Similarity
-
-ENCODE_SIZE = 64
-"""Items are encoded in batches of this one size, so that a code does not depend on its batch."""
 
 HELD_OUT = 10
 """Without validation pairs, one in so many training pairs is held out."""
@@ -129,12 +133,12 @@ class NetworkHasher(Hasher):
             network.hash.bounded = self.bounded
 
     def _score_image(self, images: Any) -> np.ndarray:
-        self._check_kind(images, "image")
+        check_kind(images, "image", self.inputs_["image"])
         inputs = image_inputs(images, self.image_network_.body, keep=False)
         return self._score(self.image_network_, inputs, n_rows(images))
 
     def _score_text(self, texts: Any) -> np.ndarray:
-        self._check_kind(texts, "text")
+        check_kind(texts, "text", self.inputs_["text"])
         inputs = text_inputs(texts, self.text_network_.body)
         return self._score(self.text_network_, inputs, n_rows(texts))
 
@@ -143,20 +147,6 @@ class NetworkHasher(Hasher):
         device = as_device(self.training.device)
         network.eval().to(device)
         return outputs(network, inputs, n, self.n_bits, size=ENCODE_SIZE, device=device)
-
-    def _check_kind(self, values: Any, side: str) -> None:
-        """What is encoded must be of the kind that was trained on."""
-        trained, given = self.inputs_[side], vector_length(values)
-        if trained == given:
-            return
-        if trained is not None and given is not None:
-            raise InputError(
-                f"The model was trained on {trained} columns of {side}s. Got {given}. "
-                "Read the items with the reader of the model."
-            )
-        raw = "pictures" if side == "image" else "strings"
-        kinds = [raw if length is None else "feature vectors" for length in (trained, given)]
-        raise InputError(f"The model was trained on {kinds[0]} as {side}s. Got {kinds[1]}.")
 
     def _is_fitted(self) -> bool:
         return hasattr(self, "image_network_")  # learned() copies all weights
