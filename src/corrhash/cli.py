@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import json
 import logging
+import os
 import shlex
 import shutil
 import sys
@@ -191,6 +192,8 @@ def train(
     its own text alone; or a file whose lines are image key, text key and 1 or -1. By default the
     first of these that the dataset allows.
 
+    Several processes train networks as one: torchrun --nproc-per-node 2 -m corrhash train ...
+
     Example: corrhash train scenes --method chn --bits 32 --set training.epochs=20 --out model
     """
     from corrhash.datasets import Reader, load_dataset, place_of, supervise
@@ -200,6 +203,8 @@ def train(
     from corrhash.experiments.settings import method_class, new_hasher, parse_params, with_seed
     from corrhash.experiments.trained_model import TrainedModel, check_model_folder
 
+    first = _is_first_process()
+    out.quiet = err.quiet = not first
     check_model_folder(folder)
     check_choice(supervision, words)
     pictures = PictureOptions(image_features, backbone, weights, frozen, device)
@@ -218,6 +223,8 @@ def train(
     started = time.perf_counter()
     with _progress(), caching_in(cache):
         hasher.fit(taught.train, taught.validation)
+    if not first:
+        return
     hasher = _with_training(hasher, checkpoint=None)
     reader = split.reader or Reader()
     trained = TrainedModel(hasher, reader, place, seed, options, taught.name, split.fingerprint)
@@ -437,6 +444,11 @@ def _with_training(hasher: Any, **changes: Any) -> Any:
     if hasattr(hasher, "training"):
         hasher.training = dataclasses.replace(hasher.training, **changes)
     return hasher
+
+
+def _is_first_process() -> bool:
+    """Whether this process speaks and writes: of those that torchrun started, the first."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def _checkpoint_of(folder: Path) -> Path:
