@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -53,11 +54,13 @@ def export_onnx(folder: str | Path, method: type[Hasher] = Hasher) -> list[Path]
 
 def _write(folder: Path, side: str, network: Hashing, columns: int | None) -> ExportedNetwork:
     """One network as a file, whose name carries its checksum."""
-    layers, shape, preprocessing = _parts(network), (columns,), None
+    body: Any = network.body
+    preprocessing: dict[str, Any] | None = None
+    shape: tuple[int, ...] = (columns or 0,)
     if side == "image" and columns is None:
-        preprocessing = asdict(network.body.preprocessing)  # type: ignore[arg-type]
-        shape = (3, preprocessing["crop"], preprocessing["crop"])
-    content = _onnx_file(layers, shape)
+        preprocessing = asdict(body.preprocessing)
+        shape = (3, body.preprocessing.crop, body.preprocessing.crop)
+    content = _onnx_file(_parts(network), shape)
     sha256 = hashlib.sha256(content).hexdigest()
     name = f"{side}-{sha256[:16]}.onnx"
     with atomic_write(folder / name) as file:

@@ -67,7 +67,7 @@ class Processes:
         if self.n == 1:
             return scores
         sizes = [len(part) for part in np.array_split(np.arange(n_rows), self.n)]
-        gathered: Tensor = _Gathered.apply(scores, sizes, self.rank)  # type: ignore[no-untyped-call]
+        gathered: Tensor = _Gathered.apply(scores, sizes, self.rank)
         return gathered
 
     def agree(self, value: Any) -> Any:
