@@ -3,12 +3,16 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test lint format types bench docs wheel clean
+# Tests that need a Milvus server run where one can be started; `make test MILVUS=` insists.
+MILVUS ?= --if-possible
+
+.PHONY: help demo test lint format types durability bench docs wheel clean
 
 help:
 	@echo "make demo    draw pictures, learn codes, measure both directions"
 	@echo "make test    lint, types and tests"
 	@echo "make bench   speed against other programs, and how methods scale"
+	@echo "make durability   kill writers and servers, count what is lost"
 	@echo "make lint    ruff, codespell, line lengths, file sizes"
 	@echo "make format  let ruff format the code"
 	@echo "make types   mypy"
@@ -20,7 +24,8 @@ demo: .venv/.run
 	$(BIN)/corrhash demo
 
 test: lint types
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -q
+	@[ -z "$(MILVUS)" ] || $(MAKE) -s .venv-milvus/.ready || true
+	OMP_NUM_THREADS=1 $(BIN)/python tools/milvus_server.py $(MILVUS) $(BIN)/pytest -n auto -q
 
 lint: .venv/.dev
 	$(BIN)/ruff check .
@@ -38,6 +43,10 @@ format: .venv/.dev
 types: .venv/.dev
 	$(BIN)/mypy
 
+durability: .venv/.dev
+	@$(MAKE) -s .venv-milvus/.ready || true
+	OMP_NUM_THREADS=1 $(BIN)/python tools/durability.py
+
 bench: .venv/.bench
 	$(BIN)/python -m benchmarks
 
@@ -45,7 +54,8 @@ docs: .venv/.docs
 	$(BIN)/sphinx-build -q -W -b html -C docs site \
 		-D project=corrhash -D html_title=corrhash -D html_theme=furo \
 		-D extensions=myst_parser,sphinx.ext.autodoc,sphinx.ext.napoleon \
-		-D exclude_patterns= -D myst_heading_anchors=3 -D autodoc_typehints=none
+		-D exclude_patterns= -D myst_heading_anchors=3 -D autodoc_typehints=none \
+		-D suppress_warnings=ref.python
 	@echo "Open site/index.html"
 
 wheel: .venv/.dev
@@ -53,7 +63,14 @@ wheel: .venv/.dev
 	$(BIN)/python -m pip wheel --quiet --no-deps -w dist .
 
 clean:
-	rm -rf .venv site dist build demo
+	rm -rf .venv .venv-milvus site dist build demo
+
+# The server of Milvus and the library that unpacks it, which want packages of their own age.
+.venv-milvus/.ready: Makefile
+	$(PYTHON) -m venv .venv-milvus
+	.venv-milvus/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
+		milvus==2.3.5 pymilvus==2.3.7 'marshmallow<4' 'setuptools<80'
+	@touch $@
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

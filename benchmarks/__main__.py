@@ -2,7 +2,13 @@
 
 import argparse
 
-from benchmarks import bench_evaluate, bench_methods, bench_scan, bench_training
+from benchmarks import (
+    bench_collections,
+    bench_evaluate,
+    bench_methods,
+    bench_scan,
+    bench_training,
+)
 from benchmarks.measure import cpu_features, print_rows
 
 
@@ -12,6 +18,7 @@ def main() -> None:
     quick = parser.parse_args().quick
     print("CPU:", ", ".join(f"{n} {'yes' if has else 'no'}" for n, has in cpu_features().items()))
     print_rows("Exact k nearest codes", bench_scan.rows(quick))
+    print_rows("Collections in a folder", bench_collections.rows(quick))
     print_rows("Evaluation", bench_evaluate.rows(quick))
     print_rows("Training and encoding", bench_training.rows(quick))
     print_rows("Growth of methods with the number of pairs", bench_methods.rows(quick))

@@ -12,16 +12,22 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table: ``ratio`` is what was reached, ``target`` what should be."""
+    """One line of a table: ``ratio`` is what was reached, ``target`` what should be.
+
+    ``limit`` is what it should not exceed, where less is better.
+    """
 
     what: str
     ratio: float
     unit: str
     target: float | None = None
     note: str = ""
+    limit: float | None = None
 
     @property
     def verdict(self) -> str:
+        if self.limit is not None:
+            return "kept" if self.ratio <= self.limit else "exceeded"
         if self.target is None:
             return ""
         return "reached" if self.ratio >= self.target else "missed"
@@ -52,5 +58,6 @@ def print_rows(title: str, rows: list[Row]) -> None:
     table = Table("", "ratio", "", "target", "", "note", title=title, title_justify="left")
     for row in rows:
         target = "" if row.target is None else f"{row.target:g}"
+        target = target if row.limit is None else f"at most {row.limit:g}"
         table.add_row(row.what, f"{row.ratio:.2f}", row.unit, target, row.verdict, row.note)
     Console(width=150).print(table)

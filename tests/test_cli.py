@@ -24,7 +24,10 @@ from corrhash.networks.alexnet import AlexNet
 from corrhash.networks.small import SmallCNN
 from tests.datasets.layouts import SMALL, coco
 
-VERBS = ["demo", "train", "evaluate", "encode", "export-onnx", "methods", "datasets"]
+VERBS = [
+    *("demo", "train", "evaluate", "encode", "index", "search", "info", "export", "copy"),
+    *("run", "report", "export-onnx", "methods", "datasets", "engines"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +65,7 @@ def test_every_verb_explains_itself_within_80_columns(verb, monkeypatch):
 
 def test_the_help_lists_every_verb_in_the_order_of_the_pipeline():
     help_text = run("--help").output
-    places = [help_text.index(f" {verb} ") for verb in VERBS]
+    places = [help_text.index(f"│ {verb} ") for verb in VERBS]
     assert places == sorted(places)
 
 
@@ -88,7 +91,8 @@ def test_help_comes_without_loading_heavy_libraries():
     code = (
         "import sys; from corrhash.cli import app; from typer.testing import CliRunner; "
         "CliRunner().invoke(app, ['--help']); "
-        "print(sorted({'torch', 'numba', 'scipy', 'matplotlib'} & set(sys.modules)))"
+        "heavy = {'torch', 'numba', 'scipy', 'matplotlib', 'lancedb', 'pyarrow', 'pymilvus'}; "
+        "print(sorted(heavy & set(sys.modules)))"
     )
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -96,15 +100,18 @@ def test_help_comes_without_loading_heavy_libraries():
     assert result.stdout.strip() == "[]"
 
 
-def test_a_demo_prints_a_table_and_draws_the_curves(tmp_path):
+def test_a_demo_prints_a_table_and_ends_with_a_collection(tmp_path, monkeypatch):
     folder = tmp_path / "demo"
     result = run("demo", "--pictures", 600, "--epochs", 1, "--out", folder)
     assert "random" in result.output
     for name in ("curves.png", "answers.png"):
         with Image.open(folder / name) as picture:
             assert picture.size[0] > 900
-    words = shlex.split(result.output[result.output.index("Next: corrhash ") :])[2:]
-    assert "MAP" in run(*words).output
+    assert "“lighthouse night”, without cats" in result.output
+    first, second = result.output.splitlines()[-2:]
+    assert "MAP" in run(*shlex.split(first)[2:]).output
+    monkeypatch.chdir(tmp_path)
+    assert "Sheet: boats.jpg" in run(*shlex.split(second)[2:]).output
 
 
 def test_a_model_is_evaluated_in_both_directions(model):
@@ -134,6 +141,32 @@ def test_a_model_is_evaluated_before_its_scores_are_rounded_to_codes(model):
     assert by_code["image->text"]["ranked_by"] == "hamming"
     assert by_score["image->text"]["ranked_by"] == "cosine"
     assert by_score["image->text"]["map"] > by_code["image->text"]["map"]
+
+
+def test_a_plan_is_run_a_part_of_it_too_and_reported(tmp_path):
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        'datasets = ["synthetic"]\nmethods = ["cvh", "scm"]\nn_bits = [16, 32]\n'
+        "[data.synthetic]\nn = 780\n[grid.cvh]\neps = [0.1, 1.0]\n"
+    )
+    results, report = tmp_path / "results", tmp_path / "report"
+    part = ("--method", "cvh", "--bits", "16", "--jobs", "2")
+    output = run("run", plan, "--out", results, *part).output
+    assert "3 of 3 done in" in output
+    words = shlex.split(output[output.index("Next: corrhash ") :])[2:]
+    words[-1] = str(report)
+    assert "Open" in run(*words).output
+    assert (report / "index.html").exists()
+    assert len(list(results.glob("*.json"))) == 1
+
+
+def test_what_fails_in_a_plan_is_told_at_the_end(tmp_path):
+    plan = tmp_path / "plan.toml"
+    plan.write_text('datasets = ["nowhere"]\nmethods = ["cvh"]\nn_bits = [16]\ntune = false\n')
+    arguments = ["run", str(plan), "--out", str(tmp_path / "results")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 1
+    assert "Failed: cvh, 16 bits, seed 0 on nowhere: There is no dataset 'nowhere'" in result.output
 
 
 def test_a_network_is_trained_with_its_settings_and_leaves_its_history(tmp_path):

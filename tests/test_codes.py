@@ -198,3 +198,11 @@ def test_packed_bytes_must_fit_the_length():
 def test_codes_of_different_lengths_are_not_compared():
     with pytest.raises(InputError, match="Got 2 and 3 bits"):
         Codes.from_signs([[1, 1]]).hamming(Codes.from_signs([[1, 1, 1]]))
+
+
+@pytest.mark.parametrize("n_bits", [1, 12, 64, 65, 300])
+@pytest.mark.parametrize("n", [0, 5])
+def test_planes_become_the_same_codes_again(n_bits, n):
+    codes = Codes.from_scores(np.random.default_rng(0).standard_normal((n, n_bits)))
+    again = Codes.from_planes(codes.planes(), n_bits)
+    np.testing.assert_array_equal(again.packed, codes.packed)

@@ -4,9 +4,18 @@ import numpy as np
 import pytest
 
 from corrhash import Codes, InputError
-from corrhash.index import ENGINES, open_index
+from corrhash.filters import holds, parse_filter
+from corrhash.index import ENGINES, Item, open_index
+from corrhash.index.item import FIELDS, SIDES
+from tests.engine_addresses import new_address
 
 pytestmark = pytest.mark.parametrize("scheme", list(ENGINES))
+
+
+@pytest.fixture
+def address(scheme, tmp_path):
+    with new_address(scheme, tmp_path) as uri:
+        yield uri
 
 
 def random_codes(n, n_bits, seed=0):
@@ -21,44 +30,199 @@ def brute_force(queries, database, ids, k):
     return np.stack([ids[order] for order in orders]), nearest
 
 
-@pytest.mark.parametrize("n_bits", [1, 16, 48, 64, 100, 128, 300])
-def test_answers_equal_a_stable_sort_by_distance_and_id(scheme, n_bits):
-    index = open_index(scheme, n_bits)
+def assert_answers(answer, queries, database, ids, k):
+    rows, distances = brute_force(queries, database, ids, k)
+    np.testing.assert_array_equal(answer.rows, rows)
+    np.testing.assert_array_equal(answer.distances, distances)
+
+
+@pytest.mark.parametrize("n_bits", [1, 16, 64, 100, 300])
+def test_answers_equal_a_stable_sort_by_distance_and_id(address, n_bits):
+    index = open_index(address, n_bits)
     database, queries = random_codes(500, n_bits), random_codes(20, n_bits, seed=1)
     ids = np.random.default_rng(2).permutation(5000)[:500]
     index.add(ids[:300], database[:300])
     index.add(ids[300:], database[300:])
     assert len(index) == 500
     for k in (1, 10, 500):
-        answer = index.search(queries, k)
-        rows, distances = brute_force(queries, database, ids, k)
-        np.testing.assert_array_equal(answer.rows, rows)
-        np.testing.assert_array_equal(answer.distances, distances)
+        assert_answers(index.search(queries, k), queries, database, ids, k)
 
 
-def test_what_was_deleted_is_not_found_and_its_id_is_free_again(scheme):
-    index = open_index(scheme, 32)
+def test_pictures_and_texts_are_searched_apart(address):
+    index = open_index(address, 32)
+    images, texts, queries = random_codes(6, 32), random_codes(5, 32, 1), random_codes(3, 32, 2)
+    ids = np.array([7, 1, 4, 9, 2, 5, 8])
+    with_image, with_text = np.array([0, 1, 2, 4, 5, 6]), np.array([1, 3, 4, 5, 6])
+    index.add(ids, {"image": (with_image, images), "text": (with_text, texts)})
+    assert len(index) == 7
+    assert_answers(index.search(queries, 6), queries, images, ids[with_image], 6)
+    assert_answers(index.search(queries, 6, side="text"), queries, texts, ids[with_text], 6)
+    rows, codes = index.codes_of([8, 7, 9, 1], "text")
+    assert rows.tolist() == [0, 2, 3]
+    np.testing.assert_array_equal(codes.packed, texts[[4, 1, 0]].packed)
+
+
+def test_a_radius_cuts_each_query_for_itself(address):
+    index = open_index(address, 16)
+    database, queries = random_codes(60, 16), random_codes(5, 16, seed=1)
+    index.add(np.arange(60), database)
+    answer = index.search(queries, 20, radius=5)
+    everything = index.search(queries, 20)
+    for query in range(5):
+        near = everything.distances[query] <= 5
+        assert answer.rows[query][answer.rows[query] >= 0].tolist() == (
+            everything.rows[query][near].tolist()
+        )
+    assert index.search(queries, 20, radius=0).rows.shape[0] == 5
+
+
+def test_what_was_deleted_is_not_found_and_its_id_is_free_again(address):
+    index = open_index(address, 32)
     codes = random_codes(50, 32)
     index.add(np.arange(50), codes)
     assert index.delete([3, 4, 999]) == 2
     assert len(index) == 48
     answer = index.search(codes[3:5], 48)
     assert not np.isin(answer.rows, [3, 4]).any()
+    assert index.get([3, 5])[0] is None
     index.add([3], codes[3:4])
     assert index.search(codes[3:4], 1).rows[0, 0] == 3
 
 
-def test_a_search_for_more_than_there_is_returns_all(scheme):
-    index = open_index(scheme, 16)
+def test_an_upsert_replaces_what_is_there_and_adds_what_is_not(address):
+    index = open_index(address, 32)
+    codes, queries = random_codes(30, 32), random_codes(4, 32, seed=1)
+    both = {"image": codes[:20], "text": codes[:20]}
+    index.add(np.arange(20), both, [Item(f"old {i}") for i in range(20)])
+    changed = np.array([25, 3, 17])
+    index.upsert(changed, codes[20:23], [Item(f"new {i}") for i in changed])
+    assert len(index) == 21
+    kept = np.setdiff1d(np.arange(20), changed)
+    ids = np.concatenate([kept, changed])
+    now = Codes(np.concatenate([codes.packed[kept], codes.packed[20:23]]), 32)
+    assert_answers(index.search(queries, 21), queries, now, ids, 21)
+    assert_answers(index.search(queries, 21, side="text"), queries, codes[kept], kept, 21)
+    assert [item.key for item in index.get([3, 4])] == ["new 3", "old 4"]
+    assert index.ids_of(["old 3", "new 3", "old 4"]) == {"new 3": 3, "old 4": 4}
+
+
+NASTY = [
+    "it's",
+    'say "hi"',
+    "back\\slash",
+    "naïve 文字 😀",
+    "",
+    " a ",
+    "%_like*",
+    "tab\tline\n",
+    "a';--",
+]
+
+
+def items_of_many_kinds():
+    """Items over all kinds of fields; among them missing ones and ones of unlike kinds."""
+    rng = np.random.default_rng(0)
+    kinds = [2015, 2016.5, "2015", True, False, -3, 0, 1e-7, "Zürich"]
+    items = []
+    for row in range(60):
+        metadata = {"year": 2000 + row} if row % 3 else {}
+        metadata |= {"mixed": kinds[row % len(kinds)]} if row % 4 else {}
+        metadata |= {"word": NASTY[row % len(NASTY)]}
+        labels = rng.choice(["dog", "cat", *NASTY], rng.integers(0, 3), replace=False).tolist()
+        path = f"{row}.jpg" if row % 2 else ""
+        items.append(Item(f"key {row}", NASTY[row % 7], labels, metadata, path))
+    return items
+
+
+def quoted(text):
+    return "'" + text.replace("'", "''") + "'"
+
+
+FILTERS = [
+    *(f"mixed {sign} 2015" for sign in ("=", "!=", "<", "<=", ">", ">=")),
+    *(f"mixed {sign} '2015'" for sign in ("=", "!=", "<", ">=")),
+    *("mixed = true", "mixed != true", "mixed = false", "not mixed = true", "mixed > -3.5"),
+    *("mixed = 1e-7", "year >= 2010 and year < 2030.5", "not (year > 2020)", "nothing = 3"),
+    *("not nothing = 3", "key > 'key 3' and key <= 'key 5'", "key = 3", "not text = 3"),
+    *("path != ''", "'dog' in labels and not 'cat' in labels", "'dog' in labels or year = 2004"),
+    "(year < 2010 or year > 2050) and not ('cat' in labels or mixed = 2015)",
+    *(f"word = {quoted(word)}" for word in NASTY),
+    *(f"text != {quoted(word)}" for word in NASTY[:4]),
+    *(f"{quoted(word)} in labels" for word in NASTY),
+    *(f"word >= {quoted(word)}" for word in NASTY[:3]),
+]
+
+
+def test_a_filter_means_the_same_to_every_engine(address):
+    index = open_index(address, 16)
+    codes, items = random_codes(60, 16), items_of_many_kinds()
+    index.add(np.arange(60), {"image": codes, "text": codes}, items)
+    for text in FILTERS:
+        wanted = parse_filter(text)
+        expected = np.array([i for i in range(60) if holds(wanted, items[i].fields())], dtype=int)
+        for side in SIDES:
+            answer = index.search(codes[:1], 60, where=text, side=side)
+            assert sorted(answer.rows[0].tolist()) == expected.tolist(), text
+        if len(expected):
+            nearest = index.search(codes[:3], 5, where=wanted)
+            assert_answers(nearest, codes[:3], codes[expected], expected, 5)
+
+
+def test_items_come_back_as_they_were_given(address):
+    index = open_index(address, 16)
+    items = items_of_many_kinds()
+    items[5] = Item("a", thumbnail=b"\x00jpeg\xff", image_scores=b"\x01\x00", stamp="s")
+    items[6] = Item("b", thumbnail=bytes(range(256)) * 100, text_scores=b"\x02")
+    rows = np.arange(60)
+    image, text = random_codes(59, 16), random_codes(59, 16, seed=1)
+    codes = {"image": (np.delete(rows, 6), image), "text": (np.delete(rows, 5), text)}
+    index.add(rows * 10, codes, items)
+    assert index.get([50, 7, 0, 60], FIELDS) == [items[5], None, items[0], items[6]]
+    assert index.get([50])[0] == Item("a")
+    assert index.get([60], ["thumbnail"])[0] == Item(thumbnail=items[6].thumbnail)
+    assert index.get([]) == []
+    assert index.ids_of(["key 7", "nobody", "a"]) == {"key 7": 70, "a": 50}
+    batches = list(index.batches(25))
+    assert [len(batch) for batch in batches] == [25, 25, 10]
+    assert [item for batch in batches for item in batch.items] == items
+    assert np.concatenate([batch.ids for batch in batches]).tolist() == (rows * 10).tolist()
+    assert np.concatenate([b.rows["text"] + 25 * i for i, b in enumerate(batches)]).tolist() == (
+        np.delete(rows, 5).tolist()
+    )
+    packed = np.concatenate([batch.codes["text"].packed for batch in batches])
+    np.testing.assert_array_equal(packed, text.packed)
+
+
+def test_codes_without_items_have_empty_ones(address):
+    index = open_index(address, 16)
+    index.add([4], random_codes(1, 16))
+    assert index.get([4]) == [Item()]
+
+
+def test_new_ids_are_free_and_ascend(address):
+    index = open_index(address, 16)
+    codes = random_codes(8, 16)
+    first = index.new_ids(4)
+    index.add(first, codes[:4])
+    with index.writing():
+        then = index.new_ids(4)
+        index.add(then, codes[4:])
+    assert (np.diff(np.concatenate([first, then])) > 0).all()
+
+
+def test_a_search_for_more_than_there_is_returns_all(address):
+    index = open_index(address, 16)
     codes = random_codes(5, 16)
     assert index.search(codes, 10).rows.shape == (5, 0)
     index.add(np.arange(5), codes)
     assert index.search(codes, 10).rows.shape == (5, 5)
-    assert index.search(codes[:0], 10).rows.shape == (0, 5)
+    assert index.search(codes, 100_000).rows.shape == (5, 5)
+    assert len(index.search(codes[:0], 10)) == 0
+    assert index.search(codes, 10, side="text").rows.shape == (5, 0)
 
 
-def test_bad_input_is_told(scheme):
-    index = open_index(scheme, 16)
+def test_bad_input_is_told_and_changes_nothing(address):
+    index = open_index(address, 16)
     codes = random_codes(3, 16)
     index.add([0, 1, 2], codes)
     with pytest.raises(InputError, match="Id 2 is taken already"):
@@ -67,14 +231,56 @@ def test_bad_input_is_told(scheme):
         index.add([7, 7], codes[:2])
     with pytest.raises(InputError, match="Got 2 ids, 3 codes"):
         index.add([8, 9], codes)
+    with pytest.raises(InputError, match="Got 1 items, 3 ids"):
+        index.add([7, 8, 9], codes, [Item("a")])
+    with pytest.raises(InputError, match="needs the code .* Got 2 items, and codes for 1"):
+        index.upsert([7, 8], {"text": ([1], codes[:1])})
     with pytest.raises(InputError, match="Got 8 and 16 bits"):
         index.search(random_codes(1, 8))
     with pytest.raises(InputError, match="Got 8 and 16 bits"):
         index.add([9], random_codes(1, 8))
-    for ids in ([1.5], [2**64 - 1]):
-        with pytest.raises(InputError, match="whole numbers that fit into 64 bits"):
+    for ids in ([1.5], [2**64 - 1], [-1]):
+        with pytest.raises(InputError, match="whole numbers from 0 to 2\\^62"):
             index.add(ids, codes[:1])
     for k in (0, -1, 2.5):
         with pytest.raises(InputError, match=f"k must be a whole number from 1 up. Got {k}"):
             index.search(codes, k)
+    with pytest.raises(InputError, match="radius must be a whole number from 0 up. Got -1"):
+        index.search(codes, radius=-1)
+    with pytest.raises(InputError, match="two sides, image and text. Got 'sound'"):
+        index.search(codes, side="sound")
+    with pytest.raises(InputError, match="Cannot read the filter 'year ='"):
+        index.search(codes, where="year =")
+    with pytest.raises(InputError, match="Items have no field 'colour'"):
+        index.get([0], ["colour"])
     assert len(index) == 3
+
+
+def test_what_was_added_is_there_when_opened_again(scheme, address):
+    if scheme == "memory:":
+        pytest.skip("memory: keeps nothing")
+    index = open_index(address, 32)
+    codes = random_codes(20, 32)
+    index.add(np.arange(20), codes, [Item(str(i)) for i in range(20)])
+    again = open_index(address, 32)
+    assert_answers(again.search(codes, 20), codes, codes, np.arange(20), 20)
+    assert again.get([3]) == [Item("3")]
+    with pytest.raises(InputError, match="holds codes of 32 bits. Got 16"):
+        open_index(address, 16)
+
+
+def test_what_another_one_writes_is_seen_at_the_next_search(scheme, address):
+    if scheme == "memory:":
+        pytest.skip("memory: is not shared")
+    one, other = open_index(address, 32), open_index(address, 32)
+    codes, queries = random_codes(40, 32), random_codes(3, 32, seed=1)
+    one.add(np.arange(20), codes[:20])
+    assert_answers(other.search(queries, 40), queries, codes[:20], np.arange(20), 40)
+    other.add(np.arange(20, 40), codes[20:])
+    one.delete([3, 30])
+    one.upsert([5], codes[3:4])
+    ids = np.setdiff1d(np.arange(40), [3, 30])
+    now = Codes(np.where(np.arange(40)[:, None] == 5, codes.packed[3], codes.packed)[ids], 32)
+    for index in (one, other):
+        assert_answers(index.search(queries, 40), queries, now, ids, 40)
+        assert len(index) == 38

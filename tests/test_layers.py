@@ -12,14 +12,15 @@ PACKAGE = Path(corrhash.__file__).parent
 # Lowest first. A module imports from the lines above its own, and from its own package.
 LAYERS = [
     ["errors", "docpage", "progress"],
-    ["atomic_write", "cache_folder", "checksum", "lazy_table"],
+    ["atomic_write", "cache_folder", "checksum", "lazy_table", "terminal"],
     ["codes", "kernels"],
-    ["ranking", "relevance"],
+    ["ranking", "relevance", "filters", "rerank"],
     ["datasets"],
     ["metrics", "index", "losses", "networks"],
-    ["methods"],
-    ["experiments", "sheet"],
-    ["demo"],
+    ["methods", "records"],
+    ["encoder", "saved_model", "sources"],
+    ["collection", "experiments", "sheet"],
+    ["demo", "cli_collections", "cli_study"],
     ["cli"],
 ]
 
@@ -30,14 +31,16 @@ HOMES = {
     "onnx": ["networks.onnx_graph"],
     "onnxruntime": ["networks.onnx"],
     "h5py": ["datasets.array_files"],
-    "matplotlib": ["experiments.plots"],
+    "matplotlib": ["experiments.plots", "experiments.figures"],
     "typer": ["cli"],
-    "rich": ["cli"],
+    "rich": ["cli", "terminal"],
     "numba": ["kernels"],
-    "pyarrow": ["datasets.manifest"],
+    "pyarrow": ["datasets.manifest", "index.lancedb"],
     "snowballstemmer": ["datasets.words"],
     "llvmlite": ["kernels"],
-    "PIL": ["datasets", "networks.pixels", "sheet"],
+    "lancedb": ["index.lancedb"],
+    "pymilvus": ["index.milvus"],
+    "PIL": ["datasets", "networks.pixels", "records", "encoder", "sheet"],
 }
 
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.name not in ("__main__.py",))

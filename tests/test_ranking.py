@@ -31,3 +31,14 @@ def test_a_ranking_cannot_be_changed():
 def test_a_wrong_order_or_shape_is_refused(rows, distances, message):
     with pytest.raises(InputError, match=message):
         Ranking(rows, distances)
+
+
+def test_within_a_radius_queries_may_have_different_numbers_of_answers():
+    ranking = Ranking([[4, 1, 7], [1, 7, 4], [7, 1, 4]], [[0, 2, 2], [3, 3, 4], [1, 2, 3]])
+    near = ranking.within(2)
+    assert near.rows.tolist() == [[4, 1, 7], [-1, -1, -1], [7, 1, -1]]
+    assert near.distances.tolist() == [[0, 2, 2], [-1, -1, -1], [1, 2, -1]]
+    assert near[1].rows.tolist() == [[-1, -1, -1]]
+    assert ranking.within(0).rows.tolist() == [[4], [-1], [-1]]
+    assert ranking[1:2].within(1).rows.shape == (1, 0)
+    assert ranking.within(None) is ranking

@@ -1,11 +1,13 @@
 """Contact sheets: every picture in its cell, with its words."""
 
+import io
+
 import numpy as np
 import pytest
 from PIL import Image
 
 from corrhash import InputError
-from corrhash.sheet import GAP, LINE, contact_sheet
+from corrhash.sheet import GAP, LINE, contact_sheet, save_sheet, small_picture
 
 
 def test_every_picture_stands_in_its_cell():
@@ -40,3 +42,20 @@ def test_nothing_and_too_few_words_are_refused():
         contact_sheet([])
     with pytest.raises(InputError, match="Got 1 for 2 pictures"):
         contact_sheet(np.zeros((2, 4, 4, 3), np.uint8), ["one"])
+
+
+def test_thumbnails_are_opened_and_items_without_one_are_grey():
+    file = io.BytesIO()
+    Image.new("RGB", (9, 5), "red").save(file, "PNG")
+    assert small_picture(file.getvalue()).size == (9, 5)
+    assert small_picture(None).getpixel((0, 0)) == (238, 238, 238)
+
+
+def test_a_sheet_is_written_by_the_ending_of_its_name(tmp_path):
+    sheet = contact_sheet([np.zeros((8, 8, 3), np.uint8)])
+    for name, kind in {"a.jpg": "JPEG", "b.PNG": "PNG"}.items():
+        save_sheet(sheet, tmp_path / name)
+        with Image.open(tmp_path / name) as written:
+            assert written.format == kind
+    with pytest.raises(InputError, match="written as .jpg, .jpeg, .png. Got 'a.txt'"):
+        save_sheet(sheet, tmp_path / "a.txt")

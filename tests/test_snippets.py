@@ -26,7 +26,8 @@ def named(documents):
 
 
 @pytest.mark.parametrize("path", **named([d for d in DOCUMENTS if blocks(d, "python")]))
-def test_the_python_snippets_of_a_document_run_in_order(path):
+def test_the_python_snippets_of_a_document_run_in_order(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     names = {}
     with contextlib.redirect_stdout(io.StringIO()):
         for block in blocks(path, "python"):

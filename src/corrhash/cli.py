@@ -11,20 +11,18 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from corrhash import __version__
+from corrhash import __version__, cli_collections, cli_study
 from corrhash.cache_folder import caching_in
 from corrhash.errors import InputError
-from corrhash.progress import Step, listening
+from corrhash.terminal import err, out
+from corrhash.terminal import progress_bars as _progress
+from corrhash.terminal import say as _say
 
 if TYPE_CHECKING:  # heavy parts are imported by the verbs that need them: help comes at once
     from corrhash.datasets.base import RetrievalSplit
@@ -38,9 +36,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-WATCHED = ("loss", "validation_map", "distinct_codes", "quantization_active")
-out = Console()
-err = Console(stderr=True)
 
 DatasetArgument = Annotated[
     str,
@@ -94,8 +89,8 @@ def demo(
     """Draw pictures, learn codes from their pixels, search both ways: all in a few minutes.
 
     Scenes are drawn by the program, so nothing is downloaded. CHN learns from pixels and tags;
-    CVH, on simple features, and random codes stand beside it. Leaves a trained model, curves and
-    the answers to some searches in the folder.
+    CVH, on simple features, and random codes stand beside it. Leaves a trained model, curves, and
+    a collection of the pictures with the answers to some searches in the folder.
     """
     from corrhash.demo import run_demo
 
@@ -107,9 +102,14 @@ def demo(
         _add_scores(table, scores, name, str(n_bits))
     out.print(table)
     _say("More bits do not help CVH: its later directions are mostly noise.")
+    words = "lighthouse night"
+    matches = result.collection.search_text(words, 5, where="not 'cat' in labels")
+    cli_collections.print_matches(f"“{words}”, without cats", matches)
     for what, path in result.files.items():
         _say(f"{what}: {path}")
     _say(f"Next: corrhash evaluate {shlex.quote(str(folder / 'model'))} scenes")
+    collection = shlex.quote(str(folder / "collection"))
+    _say(f"Or:   corrhash search {collection} boat sea --sheet boats.jpg")
 
 
 @app.command()
@@ -323,6 +323,12 @@ def encode(
     _say(f"{codes['image']} of images and of texts each: {path}")
 
 
+for verb in ("index", "search", "info", "export", "copy"):
+    app.command()(getattr(cli_collections, verb))
+app.command()(cli_study.run)
+app.command()(cli_study.report)
+
+
 @app.command()
 def export_onnx(model: ModelArgument, method: MethodOption = None) -> None:
     """Write the networks of a model as ONNX files, for machines without PyTorch.
@@ -424,6 +430,9 @@ def datasets(
             )
 
 
+app.command()(cli_collections.engines)
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         out.print(f"corrhash {__version__}", highlight=False)
@@ -489,36 +498,11 @@ def _first_line(thing: Any) -> str:
     return (thing.__doc__ or "").strip().splitlines()[0]
 
 
-@contextmanager
-def _progress() -> Iterator[None]:
-    """A bar for each task that reports how far it is; gone when all are done."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    options: Any = {"transient": True, "disable": not err.is_terminal}
-    with Progress(*columns, TimeRemainingColumn(), console=err, **options) as bars:
-        tasks: dict[str, Any] = {}
-
-        def show(step: Step) -> None:
-            if step.task not in tasks:
-                tasks[step.task] = bars.add_task(step.task)
-            words = [f"{name} {step.numbers[name]:.3g}" for name in WATCHED if name in step.numbers]
-            description = "  ".join([step.task, *words]).replace("_", " ")
-            task = tasks[step.task]
-            bars.update(task, description=description, completed=step.done, total=step.total)
-
-        with listening(show):
-            yield
-
-
 class _Words(logging.Handler):
     """What the library says, above the bars of progress."""
 
     def emit(self, record: logging.LogRecord) -> None:
         err.print(record.getMessage(), markup=False, highlight=False, soft_wrap=True)
-
-
-def _say(line: str) -> None:
-    """A line as it is: names of files may look like markup."""
-    out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _say_split(split: RetrievalSplit) -> None:

@@ -120,6 +120,13 @@ class Codes:
         words = whole.view("<u8").astype(np.uint64, copy=False)  # (n, n_words)
         return np.ascontiguousarray(words.T)
 
+    @classmethod
+    def from_planes(cls, planes: NDArray[np.uint64], n_bits: int) -> Codes:
+        """What :meth:`planes` gave, as codes again."""
+        words = np.ascontiguousarray(planes.T).astype("<u8", copy=False)  # (n, n_words)
+        width = (check_n_bits(n_bits) + 7) // 8
+        return cls(words.view(np.uint8).reshape(len(words), 8 * len(planes))[:, :width], n_bits)
+
     def hamming(self, other: Codes) -> NDArray[np.uint16]:
         """All distances, (len(self), len(other)): for small sets, and as the obvious version."""
         check_same_bits(self.n_bits, other.n_bits)

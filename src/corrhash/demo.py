@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from corrhash.atomic_write import atomic_write, make_folder
-from corrhash.datasets import ImageFeatures, Reader, load_dataset
+from corrhash.atomic_write import make_folder
+from corrhash.collection import Collection
+from corrhash.datasets import DATASETS, ImageFeatures, Reader, load_dataset
 from corrhash.datasets.base import RetrievalSplit
 from corrhash.experiments.directions import encode_pairs, random_codes, score_directions
 from corrhash.experiments.plots import plot_curves
 from corrhash.experiments.trained_model import TrainedModel
-from corrhash.index import open_index
+from corrhash.index.lancedb import LanceIndex
 from corrhash.methods import METHODS
 from corrhash.metrics import Scores
-from corrhash.sheet import contact_sheet
+from corrhash.sheet import contact_sheet, save_sheet, small_picture
 
 BITS = (16, 32, 64)
 SHOWN = 32
@@ -33,11 +33,12 @@ class DemoResult:
 
     split: RetrievalSplit
     scores: dict[tuple[str, int], dict[str, Scores]]
+    collection: Collection
     files: dict[str, Path]
 
 
 def run_demo(folder: Path, pictures: int, epochs: int, seed: int) -> DemoResult:
-    """Draw, learn and measure; leave a model, curves and answers in ``folder``."""
+    """Draw, learn and measure; leave a model, curves and a collection in ``folder``."""
     make_folder(folder)
     split = load_dataset("scenes", seed=seed, n=pictures)
     described = Reader(image_features=ImageFeatures("simple")).read_split(split)
@@ -55,15 +56,17 @@ def run_demo(folder: Path, pictures: int, epochs: int, seed: int) -> DemoResult:
         "Precision-recall curves": folder / "curves.png",
         "Answers to words": folder / "answers.png",
         "Trained model": folder / "model",
+        "Collection": folder / "collection",
     }
     at_shown = {name: of for (name, n_bits), of in scores.items() if n_bits == SHOWN}
     plot_curves(at_shown, files["Precision-recall curves"], f"scenes, {SHOWN} bits")
-    _draw_answers(shown, split, files["Answers to words"])
     reader = split.reader or Reader()
     options = {"n": pictures}
     model = TrainedModel(shown, reader, "scenes", seed, options, "labels", split.fingerprint)
     model.save(files["Trained model"])
-    return DemoResult(split, scores, files)
+    collection = fill_collection(files["Collection"], model, split)
+    _draw_answers(collection, files["Answers to words"])
+    return DemoResult(split, scores, collection, files)
 
 
 def train_chn(split: RetrievalSplit, n_bits: int, epochs: int, seed: int) -> Any:
@@ -88,18 +91,22 @@ def _measure(hasher: Any, split: RetrievalSplit) -> dict[str, Scores]:
     return score_directions(split, query, database)
 
 
-def _draw_answers(hasher: Any, split: RetrievalSplit, path: Path) -> None:
+def fill_collection(folder: Path, model: TrainedModel, split: RetrievalSplit) -> Collection:
+    """A new collection of the pictures that are searched, in place of that of an earlier demo."""
+    if LanceIndex.look(str(folder)) is not None:
+        shutil.rmtree(folder)
+    collection = Collection.create(folder, model.hasher, model.reader)
+    raw = DATASETS["scenes"](seed=model.seed, **model.options)
+    collection.add_pairs(split.database, raw.database)
+    return collection
+
+
+def _draw_answers(collection: Collection, path: Path) -> None:
     """A row for each search: its words, and the pictures whose codes are nearest."""
-    pictures = hasher.encode_image(split.database.images)
-    index = open_index("memory:", hasher.n_bits)
-    index.add(np.arange(len(pictures)), pictures)
-    assert split.reader is not None
-    words = hasher.encode_text(split.reader.read_texts(list(SEARCHES)))
-    nearest = index.search(words, ANSWERS)
-    shown, texts = [], []
-    for search, rows, distances in zip(SEARCHES, nearest.rows, nearest.distances, strict=True):
-        shown += [split.database.images[row] for row in rows]
-        texts += [f"“{search}” {distance} bits away" for distance in distances]
-    sheet = contact_sheet(shown, texts, columns=ANSWERS, side=112, title="Words and their pictures")
-    with atomic_write(path) as file:
-        sheet.save(file, format="png")
+    pictures, texts = [], []
+    for words in SEARCHES:
+        for match in collection.search_text(words, ANSWERS, thumbnails=True):
+            pictures.append(small_picture(match.item.thumbnail))
+            texts.append(f"“{words}” {match.distance} bits away")
+    title = "Words and their pictures"
+    save_sheet(contact_sheet(pictures, texts, columns=ANSWERS, side=112, title=title), path)

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from corrhash.errors import InputError
 
+NO_ROW = -1
+"""Stands where a query has no further answer."""
+
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
@@ -17,6 +20,9 @@ class Ranking:
 
     Equal distances are in ascending order of database row, always: the answer to a search does
     not depend on the engine or on the number of threads.
+
+    A search within a radius finds more for one query than for another: where a query has no
+    further answer, row and distance are -1.
 
     Parameters
     ----------
@@ -43,10 +49,11 @@ class Ranking:
                 "A ranking has (n_queries, k) rows and as many distances. "
                 f"Got {rows.shape} and {distances.shape}."
             )
+        there = rows[:, 1:] != NO_ROW
         same_or_farther = np.diff(distances, axis=1)
-        if np.any(same_or_farther < 0):
+        if np.any((same_or_farther < 0) & there):
             raise InputError("A ranking goes from nearest to farthest. Sort it first.")
-        if np.any((same_or_farther == 0) & (np.diff(rows, axis=1) <= 0)):
+        if np.any((same_or_farther == 0) & (np.diff(rows, axis=1) <= 0) & there):
             raise InputError("Equal distances stand in ascending order of row. Sort it first.")
         for name, array in (("rows", rows), ("distances", distances)):
             array.flags.writeable = False
@@ -56,6 +63,20 @@ class Ranking:
     def k(self) -> int:
         """How many answers each query has."""
         return int(self.rows.shape[1])
+
+    def within(self, radius: int | None) -> Ranking:
+        """The answers at most ``radius`` away; None leaves all.
+
+        >>> Ranking([[4, 1], [1, 7]], [[0, 2], [3, 3]]).within(2).rows
+        array([[ 4,  1],
+               [-1, -1]])
+        """
+        if radius is None:
+            return self
+        near = self.distances <= radius
+        most = int(near.sum(axis=1).max(initial=0))
+        rows, distances = np.where(near, self.rows, NO_ROW), np.where(near, self.distances, NO_ROW)
+        return Ranking(rows[:, :most], distances[:, :most])
 
     def __len__(self) -> int:
         return len(self.rows)

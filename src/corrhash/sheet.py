@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from corrhash.atomic_write import atomic_write
 from corrhash.errors import InputError
 
 GAP = 8
 TEXT_SIZE = 13
 LINE = 17
-INK, PAPER = "#222222", "#ffffff"
+INK, PAPER, NOTHING = "#222222", "#ffffff", "#eeeeee"
 
 
 def contact_sheet(
@@ -53,6 +56,24 @@ def contact_sheet(
             shown = _fit(texts[i], font, side, lines)
             pen.multiline_text((left, upper + side + 1), shown, INK, font, spacing=2)
     return sheet
+
+
+def small_picture(content: bytes | None) -> Image.Image:
+    """A thumbnail as a picture; a grey one for an item that has none."""
+    if content is None:
+        return Image.new("RGB", (16, 16), NOTHING)
+    with Image.open(io.BytesIO(content)) as picture:
+        return picture.convert("RGB")
+
+
+def save_sheet(sheet: Image.Image, path: Path) -> None:
+    """Write a sheet as JPEG or PNG, after the ending of the name."""
+    kinds = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG"}
+    kind = kinds.get(path.suffix.lower())
+    if kind is None:
+        raise InputError(f"A sheet is written as {', '.join(kinds)}. Got {path.name!r}.")
+    with atomic_write(path) as file:
+        sheet.save(file, format=kind, quality=90)
 
 
 def _paste(sheet: Image.Image, picture: Any, left: int, upper: int, side: int) -> None:

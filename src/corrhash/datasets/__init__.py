@@ -135,6 +135,7 @@ __all__ = [
     "Vocabulary",
     "load_dataset",
     "load_folder",
+    "load_raw",
     "make_pairs",
     "supervise",
 ]

@@ -89,6 +89,12 @@ def picture_files(folder: Path) -> list[Path]:
     return sorted(files, key=lambda file: file.relative_to(folder).as_posix())
 
 
+def read_captions(files: list[Path]) -> list[str]:
+    """What is said of each picture: beside it, inside it, or in its name."""
+    inside = _all_embedded(files)
+    return [_text(file, "auto", inside) for file in files]
+
+
 def _all_embedded(files: list[Path]) -> dict[Path, EmbeddedWords]:
     inside = {}
     for done, file in enumerate(files, 1):

@@ -168,9 +168,9 @@ class Reader:
             content = json.loads(path.read_bytes())
             if content["format"] != FORMAT:
                 raise ValueError(f"format {content['format']!r}, not {FORMAT!r}")
-            words, features = content["vocabulary"], content["image_features"]
+            features = content["image_features"]
             image_features = None if features is None else ImageFeatures(**features)
-            vocabulary = None if words is None else _vocabulary_of(words)
+            vocabulary = _vocabulary_of(content)
         except FileNotFoundError as error:
             raise InputError(f"There is no {path}: {folder} is not a model.") from error
         except (ValueError, KeyError, TypeError) as error:
@@ -205,8 +205,12 @@ def fit_reader(
     return Reader((texts or TextOptions()).vocabulary(counted), features)
 
 
-def _vocabulary_of(content: dict[str, Any]) -> Vocabulary:
-    return Vocabulary(tuple(content["words"]), WordForm(**content["form"]))
+def _vocabulary_of(content: dict[str, Any]) -> Vocabulary | None:
+    """The words of a saved reader; the first ones had no form but that of plain words."""
+    if "words" in content:
+        return None if content["words"] is None else Vocabulary(tuple(content["words"]))
+    saved = content["vocabulary"]
+    return None if saved is None else Vocabulary(tuple(saved["words"]), WordForm(**saved["form"]))
 
 
 def _check_pictures(split: RetrievalSplit, features: ImageFeatures) -> None:

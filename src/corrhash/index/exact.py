@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from threading import RLock
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from corrhash.codes import Codes, check_codes, check_n_bits, check_same_bits
-from corrhash.errors import InputError
-from corrhash.index.base import as_ids, check_k
-from corrhash.kernels.scan import nearest
+from corrhash.filters import Filter, as_filter, holds
+from corrhash.index.base import check_k, check_radius
+from corrhash.index.code_table import CodeTable, rows_of
+from corrhash.index.entries import Entries, SideCodes, as_entries, as_ids, check_free, sides_of
+from corrhash.index.item import SHOWN, SIDES, Item, check_fields, check_side
 from corrhash.ranking import Ranking
 
 
 class ExactIndex:
-    """An exact scan over codes in memory: 8 bytes a code of 64 bits, nothing approximate.
+    """Codes and items in memory, gone with the process; answers are exact.
+
+    A code of 64 bits takes 24 bytes with its id and a place that other engines use.
 
     Parameters
     ----------
@@ -30,50 +39,124 @@ class ExactIndex:
     """
 
     @classmethod
-    def open(cls, uri: str, n_bits: int) -> ExactIndex:
+    def open(cls, uri: str, n_bits: int, about: dict[str, Any] | None = None) -> ExactIndex:
         """A new index; ``memory:`` keeps nothing."""
-        return cls(n_bits)
+        index = cls(n_bits)
+        index.about = {**(about or {}), "n_bits": index.n_bits}
+        return index
+
+    @classmethod
+    def look(cls, uri: str) -> dict[str, Any] | None:
+        """Nothing: what is in memory has no address."""
+        return None
 
     def __init__(self, n_bits: int, threads: int | None = None) -> None:
         self.n_bits = check_n_bits(n_bits)
+        self.about: dict[str, Any] = {"n_bits": self.n_bits}
         self.threads = threads
-        self._ids: NDArray[np.int64] = np.empty(0, dtype=np.int64)  # ascending
-        self._planes: NDArray[np.uint64] = np.empty((-(-self.n_bits // 64), 0), dtype=np.uint64)
+        self._tables = {side: CodeTable(self.n_bits) for side in SIDES}
+        self._items: dict[int, Item] = {}  # only those that were given
+        self._ids: dict[str, int] = {}  # by key
+        self._next = 0
+        self._lock = RLock()
 
-    def add(self, ids: ArrayLike, codes: Codes) -> None:
-        """Keep codes under ids that are not taken yet."""
-        numbers = as_ids(ids)
-        check_same_bits(check_codes(codes).n_bits, self.n_bits)
-        if numbers.shape != (len(codes),):
-            raise InputError(f"Give one id a code. Got {numbers.size} ids, {len(codes)} codes.")
-        together = np.concatenate([self._ids, numbers])
-        distinct, counts = np.unique(together, return_counts=True)
-        if len(distinct) != len(together):
-            raise InputError(
-                f"Id {distinct[counts > 1][0]} is taken already. Delete it first, or use another."
-            )
-        planes = np.concatenate([self._planes, codes.planes()], axis=1)
-        # Rows are kept in ascending order of id, so that ties come out in that order.
-        order = np.argsort(together)
-        self._ids = together[order]
-        self._planes = np.ascontiguousarray(planes[:, order])
+    def add(self, ids: ArrayLike, codes: SideCodes, items: Sequence[Item] | None = None) -> None:
+        """Keep codes and items under ids that are not taken yet."""
+        entries = as_entries(ids, codes, items, self.n_bits)
+        with self._lock:
+            check_free(self._taken(entries.ids))
+            self._put(entries)
+
+    def upsert(self, ids: ArrayLike, codes: SideCodes, items: Sequence[Item] | None = None) -> None:
+        """Keep codes and items under ids, in place of what was there."""
+        entries = as_entries(ids, codes, items, self.n_bits)
+        with self._lock:
+            self.delete(self._taken(entries.ids))
+            self._put(entries)
+
+    def _put(self, entries: Entries) -> None:
+        for side, rows, codes in sides_of(entries):
+            self._tables[side].add(entries.ids[rows], codes)
+        for number, item in zip(entries.ids.tolist(), entries.items, strict=False):
+            self._items[number] = item
+            self._ids[item.key] = number
+        self._next = max(self._next, int(entries.ids.max(initial=-1)) + 1)
 
     def delete(self, ids: ArrayLike) -> int:
         """Forget ids; how many of them were there."""
-        gone = np.isin(self._ids, as_ids(ids))
-        self._ids = self._ids[~gone]
-        self._planes = np.ascontiguousarray(self._planes[:, ~gone])
-        return int(np.count_nonzero(gone))
+        with self._lock:
+            gone = self._taken(as_ids(ids))
+            for table in self._tables.values():
+                table.delete(gone)
+            for number in gone.tolist():
+                item = self._items.pop(number, None)
+                if item is not None and self._ids.get(item.key) == number:
+                    del self._ids[item.key]
+            return len(gone)
 
-    def search(self, queries: Codes, k: int = 10) -> Ranking:
-        """The ``k`` nearest ids of each query; all of them where there are fewer than ``k``."""
+    def search(
+        self,
+        queries: Codes,
+        k: int = 10,
+        *,
+        side: str = "image",
+        where: str | Filter | None = None,
+        radius: int | None = None,
+    ) -> Ranking:
+        """The ``k`` nearest ids of each query, of those that pass a filter, within a radius."""
         check_same_bits(check_codes(queries).n_bits, self.n_bits)
-        k = min(check_k(k), len(self))
-        if k == 0 or len(queries) == 0:
-            empty = np.empty((len(queries), k), dtype=np.int64)
-            return Ranking(empty, empty.astype(np.int32))
-        rows, distances = nearest(queries.planes(), self._planes, self.n_bits, k, self.threads)
-        return Ranking(self._ids[rows], distances)
+        k, radius, wanted = check_k(k), check_radius(radius), as_filter(where)
+        with self._lock:
+            view = self._tables[check_side(side)].view()
+            if wanted is not None:
+                items = (self._items.get(number, Item()) for number in view.ids.tolist())
+                passing = [holds(wanted, item.fields()) for item in items]
+                view = view.among(np.flatnonzero(passing))
+        return view.nearest(queries, k, self.threads).within(radius)
+
+    def get(self, ids: ArrayLike, fields: Sequence[str] = SHOWN) -> list[Item | None]:
+        """The items of ids, with some of their fields; None where there is none."""
+        numbers, names = as_ids(ids), check_fields(fields)
+        with self._lock:
+            there = set(self._taken(numbers).tolist())
+            return [
+                self._items.get(number, Item()).only(names) if number in there else None
+                for number in numbers.tolist()
+            ]
+
+    def codes_of(self, ids: ArrayLike, side: str = "image") -> tuple[NDArray[np.int64], Codes]:
+        """Which of the ids have a code on this side, and their codes."""
+        return self._tables[check_side(side)].view().codes(as_ids(ids))
+
+    def ids_of(self, keys: Sequence[str]) -> dict[str, int]:
+        """The ids of those keys that there are."""
+        return {key: self._ids[key] for key in keys if key in self._ids}
+
+    def new_ids(self, n: int) -> NDArray[np.int64]:
+        """Ids that are not taken, larger than all that ever were."""
+        return np.arange(self._next, self._next + n)
+
+    def writing(self) -> AbstractContextManager[object]:
+        """While it lasts no other thread writes."""
+        return self._lock
+
+    def batches(self, size: int = 1000) -> Iterator[Entries]:
+        """Everything, in ascending order of id."""
+        views = {side: table.view() for side, table in self._tables.items()}
+        ids = np.union1d(views["image"].ids, views["text"].ids)
+        for start in range(0, len(ids), size):
+            some = ids[start : start + size]
+            codes, rows = {}, {}
+            for side, view in views.items():
+                rows[side], codes[side] = view.codes(some)
+            items = [self._items.get(number, Item()) for number in some.tolist()]
+            yield Entries(some, codes, rows, items)
+
+    def _taken(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of the ids that are there, each once."""
+        found = [ids[rows_of(table.ids, ids)[1]] for table in self._tables.values()]
+        return np.unique(np.concatenate(found))
 
     def __len__(self) -> int:
-        return len(self._ids)
+        image, text = (table.ids for table in self._tables.values())
+        return len(image) + len(text) - len(np.intersect1d(image, text, assume_unique=True))

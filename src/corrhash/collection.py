@@ -1,0 +1,509 @@
+"""Collection: pictures and texts that answer searches at once and are not lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corrhash.codes import Codes, check_codes
+from corrhash.datasets.base import PairedDataset, without_words
+from corrhash.datasets.reader import Reader
+from corrhash.encoder import Encoded, encode_records
+from corrhash.errors import InputError
+from corrhash.filters import Filter, as_filter
+from corrhash.index import ENGINES, FOLDER, CodeIndex, engine_of
+from corrhash.index.base import check_k
+from corrhash.index.contents import checksum
+from corrhash.index.item import FIELDS, SHOWN, SIDES, Item, check_side
+from corrhash.methods.base import Hasher
+from corrhash.progress import report
+from corrhash.ranking import Ranking
+from corrhash.records import Record, as_record, open_picture, pair_records
+from corrhash.rerank import cosine, unpack_scores
+from corrhash.saved_model import fingerprint, load_model, save_model
+
+MODEL_FOLDER = "model"
+OURS = {MODEL_FOLDER, "items.lance", ".writing.lock"}
+"""What an interrupted creation may have left in a folder."""
+
+BATCH = 512
+"""Items that are encoded together and written in one commit."""
+
+RERANKED = 100
+"""How many of the nearest are ranked once more."""
+
+Model = tuple[Hasher, Reader]
+
+
+@dataclass(frozen=True)
+class Match:
+    """One answer to a search.
+
+    Parameters
+    ----------
+    id : its number in the collection.
+    distance : how many bits differ between its code and that of the query.
+    score : the cosine by which the nearest were ranked once more, if they were.
+    item : key, text, labels, metadata and path; the thumbnail where it was asked for.
+    """
+
+    id: int
+    distance: int
+    score: float | None
+    item: Item
+
+    @property
+    def key(self) -> str:
+        """The name of the item."""
+        return self.item.key
+
+
+@dataclass(frozen=True)
+class Added:
+    """What became of the items that were to be added; ``skipped`` says why, by key."""
+
+    new: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    skipped: Mapping[str, str] = field(default_factory=dict)
+
+    def __add__(self, other: Added) -> Added:
+        return Added(
+            self.new + other.new,
+            self.updated + other.updated,
+            self.unchanged + other.unchanged,
+            {**self.skipped, **other.skipped},
+        )
+
+
+class Collection:
+    """Pictures and texts under a model: added, searched by words and by pictures, kept.
+
+    An address decides where: ``memory:``, a folder, or ``milvus://host:port/name``. Every add is
+    durable when it returns (but in memory), and adding a key that is there is an update.
+
+    Examples
+    --------
+    >>> from corrhash.datasets import load_dataset
+    >>> from corrhash.methods import METHODS
+    >>> split = load_dataset("synthetic")
+    >>> hasher = METHODS["cvh"](n_bits=32).fit(split.train)
+    >>> collection = Collection.create("memory:", hasher, split.reader)
+    >>> collection.add_pairs(split.database.take(range(100))).new
+    100
+    >>> collection.search_words(split.query.texts[:1], k=3)[0][0].key
+    'pair 14'
+    """
+
+    def __init__(self, uri: str, index: CodeIndex, hasher: Hasher, reader: Reader) -> None:
+        self.uri = uri
+        self.index = index
+        self.hasher = hasher
+        self.reader = reader
+
+    @classmethod
+    def create(
+        cls,
+        uri: str | Path,
+        hasher: Hasher,
+        reader: Reader | None = None,
+        *,
+        store_scores: bool = False,
+    ) -> Collection:
+        """A new collection at an address.
+
+        ``store_scores`` keeps the scores of items before they are rounded to codes, two bytes a
+        bit, which makes the first answers better.
+        """
+        uri, reader = str(uri), reader or Reader()
+        engine = engine_of(uri)
+        if engine.look(uri) is not None:
+            raise InputError(
+                f"There is a collection at {uri} already. Open it, or choose another address."
+            )
+        about = {
+            "fingerprint": fingerprint(hasher, reader),
+            "method": f"{type(hasher).__module__}:{type(hasher).__qualname__}",
+            "store_scores": store_scores,
+        }
+        if engine is ENGINES[FOLDER]:
+            _check_new_folder(Path(uri))
+            save_model(Path(uri) / MODEL_FOLDER, hasher, reader)
+        return cls(uri, engine.open(uri, hasher.n_bits, about), hasher, reader)
+
+    @classmethod
+    def open(
+        cls,
+        uri: str | Path,
+        model: str | Path | Model | None = None,
+        method: type[Hasher] = Hasher,
+    ) -> Collection:
+        """The collection at an address.
+
+        ``model``, the folder of a model or a hasher and its reader, must be the one whose codes
+        the collection holds. A folder keeps a copy of it, so that it need not be given; ``method``
+        is the class, if it is not in ``METHODS``.
+        """
+        uri = str(uri)
+        engine = engine_of(uri)
+        about = engine.look(uri)
+        if about is None:
+            raise InputError(f"There is no collection at {uri}. Make one with corrhash index.")
+        if model is None:
+            model = Path(uri) / MODEL_FOLDER
+            if engine is not ENGINES[FOLDER]:
+                raise InputError(
+                    f"A collection at {uri} does not hold its model. Say which it is: --model, or "
+                    "model= in Python."
+                )
+        hasher, reader = model if isinstance(model, tuple) else load_model(model, method)
+        if fingerprint(hasher, reader) != about.get("fingerprint"):
+            raise InputError(
+                f"The codes in {uri} are not of this model: its fingerprint is "
+                f"{fingerprint(hasher, reader)[:12]}, that of the collection "
+                f"{str(about.get('fingerprint'))[:12]}. Use the model it was made with, or make a "
+                "new collection."
+            )
+        return cls(uri, engine.open(uri, hasher.n_bits), hasher, reader)
+
+    @property
+    def n_bits(self) -> int:
+        """Length of the codes."""
+        return self.hasher.n_bits
+
+    @property
+    def stores_scores(self) -> bool:
+        """Whether items keep their scores beside their codes."""
+        return bool(self.index.about.get("store_scores", False))
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __repr__(self) -> str:
+        method = type(self.hasher).__name__
+        return f"Collection({self.uri}: {len(self):,} items, {method} of {self.n_bits} bits)"
+
+    # Adding
+
+    def add(
+        self,
+        records: Iterable[Record | Mapping[str, Any]],
+        *,
+        batch: int = BATCH,
+        total: int | None = None,
+    ) -> Added:
+        """Encode and keep items; those that are there unchanged are not encoded again.
+
+        Records are read as they come, so that there may be any number of them. Each batch is there
+        as a whole once it is written: an interrupted add is simply started again.
+
+        Pictures that cannot be read and texts without a known word are skipped, and told.
+        """
+        stream, added, done = iter(records), Added(), 0
+        while some := [as_record(value) for value in islice(stream, batch)]:
+            added += self._add_batch(some)
+            done += len(some)
+            report("Adding", done, max(total or done, done))
+        return added
+
+    def add_pairs(
+        self, pairs: PairedDataset, shown: PairedDataset | None = None, *, batch: int = BATCH
+    ) -> Added:
+        """Encode and keep the items of a dataset.
+
+        ``shown`` are the same items before the reader made vectors of them: pictures and strings.
+        """
+        return self.add(pair_records(pairs, shown), batch=batch, total=len(pairs))
+
+    def _add_batch(self, records: list[Record]) -> Added:
+        by_key = {record.key: record for record in records}  # of equal keys the last one counts
+        stamps = {key: record.stamp() for key, record in by_key.items()}
+        unchanged = self._unchanged(stamps)
+        fresh = [record for key, record in by_key.items() if key not in unchanged]
+        encoded = self._encode(fresh)
+        items = [replace(item, stamp=stamps[item.key]) for item in encoded.items]
+        known = self._put(items, encoded.codes)
+        return Added(len(items) - known, known, len(unchanged), encoded.skipped)
+
+    def _encode(self, records: list[Record]) -> Encoded:
+        return encode_records(records, self.hasher, self.reader, keep_scores=self.stores_scores)
+
+    def _unchanged(self, stamps: Mapping[str, str]) -> set[str]:
+        ids = self.index.ids_of(list(stamps))
+        kept = self.index.get(list(ids.values()), ["stamp"])
+        return {
+            key
+            for key, item in zip(ids, kept, strict=True)
+            if item is not None and item.stamp == stamps[key]
+        }
+
+    def _put(self, items: list[Item], codes: dict[str, tuple[NDArray[np.int64], Codes]]) -> int:
+        """Keep items under the ids of their keys, or new ones; how many keys were there."""
+        if not items:
+            return 0
+        with self.index.writing():
+            known = self.index.ids_of([item.key for item in items])
+            new = iter(self.index.new_ids(len(items) - len(known)).tolist())
+            ids = [known[item.key] if item.key in known else next(new) for item in items]
+            self.index.upsert(ids, codes, items)
+        return len(known)
+
+    def update(self, key: str, **changes: Any) -> None:
+        """Change some of an item: image, text, labels or metadata; what changed is encoded again.
+
+        ``text=""`` takes the text away.
+        """
+        allowed = ("image", "text", "labels", "metadata")
+        for name in changes:
+            if name not in allowed:
+                raise InputError(f"Items have no {name!r} to change. Choose: {', '.join(allowed)}.")
+        number = self._id_of(key)
+        (old,) = self.index.get([number], FIELDS)
+        assert old is not None
+        codes = {side: self.index.codes_of([number], side)[1] for side in SIDES}
+        item = replace(
+            old,
+            stamp="",
+            **{name: value for name, value in changes.items() if name != "image"},
+        )
+        if changes.get("image") is not None or changes.get("text"):
+            record = Record(key, changes.get("image"), changes.get("text", ""))
+            encoded = self._encode([record])
+            for reason in encoded.skipped.values():
+                raise InputError(reason)
+            (fresh,) = encoded.items
+            for side, (_, of_side) in encoded.codes.items():
+                codes[side] = of_side
+                scores = f"{side}_scores"
+                item = replace(item, **{scores: getattr(fresh, scores)})
+            if "image" in encoded.codes:
+                item = replace(item, path=fresh.path, thumbnail=fresh.thumbnail)
+        if changes.get("text") == "":
+            codes["text"], item = codes["text"][:0], replace(item, text_scores=None)
+        if not any(len(of_side) for of_side in codes.values()):
+            raise InputError(f"{key!r} would have neither picture nor text. Delete it instead.")
+        one = np.zeros(1, dtype=np.int64)
+        self.index.upsert([number], {s: (one[: len(c)], c) for s, c in codes.items()}, [item])
+
+    def delete(self, keys: str | Iterable[str]) -> int:
+        """Forget items by key; how many of them were there."""
+        names = [keys] if isinstance(keys, str) else list(keys)
+        with self.index.writing():
+            return self.index.delete(list(self.index.ids_of(names).values()))
+
+    def get(self, key: str, fields: Sequence[str] = SHOWN) -> Item:
+        """What is kept of an item."""
+        (item,) = self.index.get([self._id_of(key)], fields)
+        assert item is not None
+        return item
+
+    def _id_of(self, key: str) -> int:
+        ids = self.index.ids_of([key])
+        if key not in ids:
+            raise InputError(f"There is no item {key!r} in {self.uri}. Check the key.")
+        return ids[key]
+
+    # Searching
+
+    def search_text(self, text: str, k: int = 10, find: str = "image", **how: Any) -> list[Match]:
+        """Items for words: pictures, or with ``find="text"`` texts.
+
+        ``how`` is as for :meth:`search_words`.
+        """
+        return self.search_words([text], k, find, **how)[0]
+
+    def search_image(self, image: Any, k: int = 10, find: str = "text", **how: Any) -> list[Match]:
+        """Items for a picture (a path, an opened image, an array or a feature vector).
+
+        Finds texts, or with ``find="image"`` pictures; ``how`` is as for :meth:`search_pictures`.
+        """
+        vector = getattr(image, "ndim", 0) == 1
+        return self.search_pictures(image[None] if vector else [image], k, find, **how)[0]
+
+    def search_words(
+        self, texts: Any, k: int = 10, find: str = "image", **how: Any
+    ) -> list[list[Match]]:
+        """Items for each of several texts, or for each row of word occurrences.
+
+        Parameters
+        ----------
+        k : how many.
+        find : ``image`` or ``text``: by which of its codes an item is found.
+        where : a filter, as ``year >= 2015 and 'dog' in labels``.
+        radius : how many bits may differ at most.
+        offset : leave out so many of the first, for paging.
+        rerank : rank the nearest 100 once more, by real-valued scores.
+        thumbnails : whether matches carry their small pictures.
+        """
+        if isinstance(texts, list):
+            texts = [_check_words(text) for text in texts]
+        read = self.reader.read_texts(texts)
+        for row in np.flatnonzero(without_words(read)):
+            asked = repr(texts[row]) if isinstance(texts, list) else f"query {row}"
+            raise InputError(
+                f"The model knows no word of {asked}. Use words as they occur in the texts it was "
+                "trained on."
+            )
+        return self._search(self.hasher.score_text(read), k, find, **how)
+
+    def search_pictures(
+        self, images: Any, k: int = 10, find: str = "text", **how: Any
+    ) -> list[list[Match]]:
+        """Items for each of several pictures or feature vectors, as :meth:`search_words`."""
+        if getattr(images, "ndim", 0) != 2:
+            images = [open_picture(image) for image in images]
+        return self._search(
+            self.hasher.score_image(self.reader.read_images(images)), k, find, **how
+        )
+
+    def search_codes(
+        self, codes: Codes, k: int = 10, find: str = "image", **how: Any
+    ) -> list[list[Match]]:
+        """Items for each of several codes; there is nothing to rank them by once more."""
+        return self._matches(check_codes(codes), None, k, find, **how)
+
+    def nearest(self, codes: Codes, k: int = 10, find: str = "image", **how: Any) -> Ranking:
+        """Ids and distances alone, for those who need no items; ``where`` and ``radius`` too."""
+        return self.index.search(codes, k, side=find, **how)
+
+    def _search(
+        self, scores: NDArray[Any], k: int, find: str, *, rerank: bool = True, **how: Any
+    ) -> list[list[Match]]:
+        return self._matches(Codes.from_scores(scores), scores if rerank else None, k, find, **how)
+
+    def _matches(
+        self,
+        codes: Codes,
+        scores: NDArray[Any] | None,
+        k: int,
+        find: str,
+        *,
+        where: str | Filter | None = None,
+        radius: int | None = None,
+        offset: int = 0,
+        thumbnails: bool = False,
+    ) -> list[list[Match]]:
+        k, side, wanted = check_k(k), check_side(find), as_filter(where)
+        if offset < 0:
+            raise InputError(f"offset must be a whole number from 0 up. Got {offset!r}.")
+        # Whatever the page, the same first ones are ranked once more.
+        asked = max(offset + k, RERANKED) if scores is not None else offset + k
+        ranking = self.index.search(codes, asked, side=side, where=wanted, radius=radius)
+        if ranking.k == 0 and wanted is None and radius is None and len(self):
+            other = SIDES[1 - SIDES.index(side)]
+            raise InputError(
+                f"No item of {self.uri} has the code of {_A[side]}. Ask for {_A[other]}: --find "
+                f"{other}, or find={other!r} in Python."
+            )
+        found = [_found(ranking, query) for query in range(len(codes))]
+        if scores is not None:
+            found = self._reranked(found, scores, side)
+        pages = [answers[offset : offset + k] for answers in found]
+        items = self._items(pages, (*SHOWN, "thumbnail") if thumbnails else SHOWN)
+        # An item that was deleted since the search has none.
+        return [[Match(*one, items[one[0]]) for one in page if one[0] in items] for page in pages]
+
+    def _items(self, pages: list[list[_Found]], fields: Sequence[str]) -> dict[int, Item]:
+        ids = _ids_in(pages)
+        items = zip(ids, self.index.get(ids, fields), strict=True)
+        return {number: item for number, item in items if item is not None}
+
+    def _reranked(
+        self, found: list[list[_Found]], scores: NDArray[Any], side: str
+    ) -> list[list[_Found]]:
+        """For each query the first ones by cosine, best first; then the others, by distance."""
+        first = [answers[:RERANKED] for answers in found]
+        ids = _ids_in(first)
+        kept = self._vectors(ids, side) if ids else {}
+        for answers, top, of_query in zip(found, first, scores, strict=True):
+            there = [one for one in top if one[0] in kept]  # others were deleted meanwhile
+            if there:
+                cosines = cosine(of_query, np.stack([kept[number] for number, _, _ in there]))
+                cosines = cosines.round(6)  # the last digits vary from run to run
+                finer = zip(there, cosines.tolist(), strict=True)
+                ranked = sorted(
+                    (-value, distance, number) for (number, distance, _), value in finer
+                )
+                top = [(number, distance, -value) for value, distance, number in ranked]
+            answers[:RERANKED] = top
+        return found
+
+    def _vectors(self, ids: list[int], side: str) -> dict[int, NDArray[Any]]:
+        """What a query's scores are compared with: the scores of items, or the signs of codes."""
+        if self.stores_scores:
+            name = f"{side}_scores"
+            kept = zip(ids, self.index.get(ids, [name]), strict=True)
+            return {number: unpack_scores(getattr(item, name)) for number, item in kept if item}
+        rows, codes = self.index.codes_of(ids, side)
+        return dict(zip(np.array(ids)[rows].tolist(), codes.signs(), strict=True))
+
+    # Moving
+
+    def info(self) -> dict[str, Any]:
+        """What there is to know about the collection."""
+        return {
+            "address": self.uri,
+            "items": len(self),
+            "bits": self.n_bits,
+            "method": type(self.hasher).__name__,
+            "stores scores": self.stores_scores,
+            "fingerprint": self.index.about["fingerprint"],
+        }
+
+    def copy_to(self, uri: str | Path) -> Collection:
+        """A copy at another address, verified; one that was interrupted goes on."""
+        uri = str(uri)
+        if engine_of(uri).look(uri) is None:
+            copy = Collection.create(uri, self.hasher, self.reader, store_scores=self.stores_scores)
+        else:
+            copy = Collection.open(uri, (self.hasher, self.reader))
+        total, done = len(self), 0
+        for entries in self.index.batches():
+            sides = {side: (entries.rows[side], codes) for side, codes in entries.codes.items()}
+            copy.index.upsert(entries.ids, sides, entries.items)
+            done += len(entries)
+            report("Copying", done, max(total, done))
+        here, there = checksum(self.index), checksum(copy.index)
+        if here != there:
+            raise InputError(
+                f"{uri} differs from {self.uri}: {len(copy):,} and {len(self):,} items, checksums "
+                f"{there[:12]} and {here[:12]}. It held other items before, or somebody wrote "
+                "meanwhile. Copy to a new address."
+            )
+        return copy
+
+
+_Found = tuple[int, int, float | None]
+"""Id, distance and cosine of an answer."""
+
+_A = {"image": "a picture", "text": "a text"}
+
+
+def _found(ranking: Ranking, query: int) -> list[_Found]:
+    """The answers to one query."""
+    rows, distances = ranking.rows[query].tolist(), ranking.distances[query].tolist()
+    return [(row, d, None) for row, d in zip(rows, distances, strict=True) if row >= 0]
+
+
+def _ids_in(pages: list[list[_Found]]) -> list[int]:
+    """The ids of all answers, each once."""
+    return list({number: None for page in pages for number, _, _ in page})
+
+
+def _check_words(text: Any) -> str:
+    if not isinstance(text, str):
+        raise InputError(f"Words to search with are a text. Got {text!r}.")
+    return text
+
+
+def _check_new_folder(folder: Path) -> None:
+    with suppress(FileNotFoundError):
+        if folder.is_file() or {path.name for path in folder.iterdir()} - OURS:
+            raise InputError(f"{folder} holds other files. Choose a new or empty folder.")

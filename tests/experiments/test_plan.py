@@ -1,0 +1,123 @@
+"""Plans: what a file says becomes experiments; what it gets wrong is told before anything runs."""
+
+import pytest
+
+from corrhash import InputError
+from corrhash.experiments.plan import parse_plan, read_plan
+
+PLAN = """
+datasets = ["synthetic"]
+methods = ["cvh", "chn", "own"]
+n_bits = [16, 32]
+seeds = [3, 4]
+
+[data.synthetic]
+n = 900
+image_features = "simple"
+
+[params.chn]
+"training.epochs" = 2
+
+[grid.chn]
+"training.learning_rate" = [1e-3, 1e-2]
+
+[rows.own]
+method = "classifier"
+n_bits = ["labels"]
+seeds = [3]
+image_features = "pictures"
+
+[params.own]
+own_length = true
+
+[unseen]
+methods = ["chn"]
+n_bits = [32]
+"""
+
+
+@pytest.fixture
+def plan(tmp_path):
+    (tmp_path / "plan.toml").write_text(PLAN)
+    return read_plan(tmp_path / "plan.toml")
+
+
+def test_every_row_is_run_at_its_lengths_with_its_seeds(plan):
+    cells = plan.experiments({})
+    seen = [(e.row, e.n_bits, e.seed) for e in cells if not e.unseen]
+    expected = [(row, b, s) for row in ("cvh", "chn") for b in (16, 32) for s in (3, 4)]
+    assert sorted(map(str, seen)) == sorted(map(str, [*expected, ("own", "labels", 3)]))
+    unseen = [(e.row, e.n_bits, e.seed) for e in cells if e.unseen]
+    assert unseen == [("chn", 32, 3), ("chn", 32, 4)]
+    own = next(e for e in cells if e.row == "own")
+    assert (own.method, own.image_features) == ("classifier", "pictures")
+    assert dict(own.options) == {"n": 900}
+    assert {e.image_features for e in cells if e.row == "cvh"} == {"simple"}
+
+
+def test_experiments_on_the_same_data_stand_together(plan):
+    cells = plan.experiments({})
+    groups = [(e.unseen, e.seed, e.image_features) for e in cells]
+    assert groups == sorted(groups)
+
+
+def test_trials_are_made_at_32_bits_with_the_first_seed(plan):
+    trials = plan.trials()
+    assert set(trials) == {("synthetic", name) for name in ("cvh", "chn", "own")}
+    chn = trials["synthetic", "chn"]
+    assert {(e.n_bits, e.seed) for e in chn} == {(32, 3)}
+    assert [dict(e.params)["training.learning_rate"] for e in chn] == [1e-3, 1e-2]
+    assert {dict(e.params)["training.epochs"] for e in chn} == {2}
+    assert {e.n_bits for e in trials["synthetic", "own"]} == {"labels"}
+    assert len(trials["synthetic", "cvh"]) == 5  # its own grid
+
+
+def test_what_tuning_chose_serves_all_lengths_and_seeds(plan):
+    cells = plan.experiments({("synthetic", "chn"): {"training.learning_rate": 0.5}})
+    rates = {dict(e.params).get("training.learning_rate") for e in cells if e.row == "chn"}
+    assert rates == {0.5}
+
+
+def test_a_part_of_a_plan_is_run(plan):
+    part = plan.only(["cvh", "own"], [64], [7], tune=False, supervision="pairs")
+    assert [(e.row, e.n_bits, e.seed, e.supervision) for e in part.experiments({})] == [
+        ("cvh", 64, 7, "pairs")
+    ]
+    assert part.trials() == {}
+    assert [e.n_bits for e in plan.only(["own"], seeds=[3]).experiments({})] == ["labels"]
+    with pytest.raises(InputError, match="The plan has no method 'scm'. Choose one of: cvh, chn"):
+        plan.only(["scm"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bits": []}, "There is no 'bits' in a plan:.*Choose one of: datasets"),
+        ({"n_bits": []}, r"n_bits is missing. Write for instance n_bits = \[16, 32\]"),
+        ({"n_bits": 16}, "n_bits of a plan must be a list. Got 16"),
+        ({"methods": ["cvhh"]}, "There is no method 'cvhh'"),
+        ({"params": {"scm": {}}}, r"\[params\] is of a method that is not listed: 'scm'"),
+        ({"params": {"cvh": {"epps": 1}}}, "CVH has no parameter 'epps'"),
+        ({"grid": {"cvh": {"eps": [1, 2, 3, 4, 5, 6, 7, 8, 9]}}}, "has 9 combinations.*at most 8"),
+        ({"rows": {"cvh": {"bits": []}}}, r"There is no 'bits' in \[rows.cvh\]"),
+        ({"rows": {"cvh": {"literal": True}}}, "CVH has one mode only"),
+        ({"data": {"scenes": {}}}, r"\[data\] is of a dataset that is not listed: 'scenes'"),
+        ({"unseen": {"methods": ["x"]}}, r"\[unseen\] names a method that is not listed"),
+        ({"supervision": "vibes"}, "There is no supervision 'vibes'"),
+    ],
+)
+def test_mistakes_are_told(change, message):
+    content = {"datasets": ["synthetic"], "methods": ["cvh"], "n_bits": [16], **change}
+    with pytest.raises(InputError, match=message):
+        parse_plan(content)
+
+
+def test_a_file_that_is_no_plan_is_named(tmp_path):
+    with pytest.raises(InputError, match="Cannot read the plan .*: No such file"):
+        read_plan(tmp_path / "missing.toml")
+    (tmp_path / "plan.toml").write_text("datasets = [")
+    with pytest.raises(InputError, match="is not TOML"):
+        read_plan(tmp_path / "plan.toml")
+    (tmp_path / "plan.toml").write_text("tune = 1")
+    with pytest.raises(InputError, match=r"In the plan .*plan.toml: tune of a plan must be a bool"):
+        read_plan(tmp_path / "plan.toml")

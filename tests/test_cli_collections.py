@@ -1,0 +1,228 @@
+"""The verbs on collections: from pictures to answers, and what they say of mistakes."""
+
+import io
+import json
+import shlex
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+from rich.console import Console
+from typer.testing import CliRunner
+
+from corrhash import cli_collections
+from corrhash.cli import app, main
+from corrhash.collection import Collection
+from corrhash.datasets import Reader, load_dataset
+from corrhash.experiments.trained_model import TrainedModel
+from corrhash.methods import METHODS
+from tests.engine_addresses import new_milvus_collection
+from tests.test_collection import World
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def fail(monkeypatch, capsys, *arguments):
+    """What the command says of a mistake; it must end with code 2 and without a traceback."""
+    monkeypatch.setattr(sys, "argv", ["corrhash", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    return said
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    return World(tmp_path_factory.mktemp("pictures"))
+
+
+@pytest.fixture(scope="module")
+def model(world, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model") / "model"
+    TrainedModel(*world.model, "scenes", 0).save(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def listed(world):
+    """The pictures with their words and more, in a list."""
+    path = world.paths[0].parent / "items.jsonl"
+    lines = []
+    for row in range(30):
+        record = world.record(row)
+        fields = {"text": record["text"], "labels": record["labels"], "year": 2000 + row}
+        lines.append(json.dumps({"image": world.paths[row].name, **fields, "place": None}))
+    path.write_text("\n".join(lines) + "\n\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def collection(listed, model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("collection") / "my pictures"
+    said = run("index", folder, listed, "--model", model).output
+    assert f"30 new; 30 items in {folder}" in said
+    words = shlex.split(said[said.index("Next: corrhash") :])
+    assert words[1:4] == ["corrhash", "search", str(folder)]
+    return folder
+
+
+def test_a_folder_of_pictures_is_indexed_once(world, model, tmp_path, monkeypatch, capsys):
+    (tmp_path / "photos" / "deep").mkdir(parents=True)
+    for row, name in enumerate(["1.png", "deep/2.PNG", "notes.txt"]):
+        (tmp_path / "photos" / name).write_bytes(world.paths[row].read_bytes())
+    (tmp_path / "photos" / "cut.png").write_bytes(world.paths[0].read_bytes()[:99])
+    said = run("index", tmp_path / "c", tmp_path / "photos", "--model", model).output
+    assert "2 new; 2 items" in said
+    assert "Skipped cut.png: Cannot read the picture" in said
+    said = run("index", tmp_path / "c", tmp_path / "photos").output
+    assert "0 new, 2 unchanged; 2 items" in said
+    found = run("search", tmp_path / "c", "--image", world.paths[1], "--find", "image").output
+    assert "deep/2.PNG" in found
+    said = fail(monkeypatch, capsys, "search", tmp_path / "c", "sea", "--find", "text")
+    assert "No item of" in said
+    assert "--find image" in said
+
+
+def test_a_dataset_is_indexed_with_its_pictures(tmp_path):
+    split = load_dataset("synthetic")
+    hasher = METHODS["cvh"](n_bits=16).fit(split.train)
+    TrainedModel(hasher, split.reader or Reader(), "synthetic", 0).save(tmp_path / "model")
+    said = run("index", tmp_path / "c", "synthetic", "--model", tmp_path / "model").output
+    assert "7,400 new; 7,400 items" in said
+    said = run(
+        *("index", tmp_path / "c", "synthetic", "--model", tmp_path / "model"),
+        *("--part", "query", "--batch", 100),
+    ).output
+    assert "400 new; 7,800 items" in said
+
+
+def test_answers_are_a_table_that_fits_80_columns(collection, world, monkeypatch):
+    monkeypatch.setattr(cli_collections, "out", Console(file=(file := io.StringIO()), width=80))
+    run("search", collection, "two", "balloons", "in", "the", "desert", "-k", 7)
+    lines = file.getvalue().splitlines()
+    assert lines[0].strip() == "two balloons in the desert"
+    assert lines[1].split() == ["distance", "score", "key", "text", "labels"]
+    assert [line.split()[0] for line in lines[2:] if line[:2].strip()] == list("1234567")
+    assert max(map(len, lines)) <= 80
+
+
+def test_answers_as_json_are_those_of_python(collection, world):
+    opened = Collection.open(collection)
+    for how, options in (
+        ({}, ()),
+        ({"find": "text"}, ("--find", "text")),
+        ({"k": 3, "offset": 2}, ("-k", 3, "--offset", 2)),
+        ({"where": "year > 2010"}, ("--where", "year > 2010")),
+        ({"radius": 9, "rerank": False}, ("--radius", 9, "--no-rerank")),
+    ):
+        found = json.loads(run("search", collection, "a blue boat", "--json", *options).stdout)
+        expected = opened.search_text("a blue boat", **how)
+        assert [(m["key"], m["distance"]) for m in found] == [(m.key, m.distance) for m in expected]
+    found = json.loads(run("search", collection, "--image", world.paths[3], "--json").stdout)
+    assert [m["key"] for m in found] == [m.key for m in opened.search_image(world.paths[3])]
+    assert set(found[0]) == {
+        *("id", "distance", "score", "key", "text", "labels", "metadata", "path")
+    }
+
+
+def test_answers_become_a_sheet(collection, world, tmp_path):
+    run("search", collection, "sea", "--sheet", tmp_path / "sea.jpg")
+    with Image.open(tmp_path / "sea.jpg") as sheet:
+        assert sheet.size[0] == 5 * 152 + 8
+        assert len(np.unique(np.asarray(sheet).reshape(-1, 3), axis=0)) > 100
+    picture = ("--image", world.paths[3], "--sheet", tmp_path / "like.png", "-k", 4)
+    assert "Sheet: " in run("search", collection, *picture).output
+    said = run("search", collection, "sea", "--where", "year > 3000").output
+    assert "No item passes" in said
+
+
+def test_a_collection_tells_what_it_holds(collection):
+    said = run("info", collection).output
+    for line in ("items 30", "bits 24", "method CVH", "scores kept no", "engine LanceIndex"):
+        assert line in [" ".join(words.split()) for words in said.splitlines()]
+
+
+def test_all_items_are_exported_as_lines(collection, world, tmp_path):
+    assert "30 items" in run("export", collection, "--out", tmp_path / "all.jsonl").output
+    lines = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
+    assert [line["key"] for line in lines] == [path.name for path in world.paths[:30]]
+    codes = [bytes.fromhex(line["image_code"]) for line in lines]
+    assert codes == [code.tobytes() for code in world.codes("image")[:30].packed]
+    assert lines[4]["metadata"] == {"year": 2004}
+
+
+def test_a_copy_is_verified_and_answers_alike(collection, model, tmp_path):
+    assert "30 items copied and verified" in run("copy", collection, tmp_path / "copy").output
+    answers = [run("search", c, "sea", "--json").stdout for c in (collection, tmp_path / "copy")]
+    assert answers[0] == answers[1]
+
+
+def test_a_collection_goes_to_milvus_and_back(collection, model, tmp_path, monkeypatch, capsys):
+    with new_milvus_collection() as address:
+        run("copy", collection, address)
+        assert "does not hold its model" in fail(monkeypatch, capsys, "search", address, "sea")
+        there = run("search", address, "sea", "--json", "--model", model).stdout
+        assert there == run("search", collection, "sea", "--json").stdout
+        assert "MilvusIndex" in run("info", address).output
+        run("copy", address, tmp_path / "back", "--model", model)
+        assert run("search", tmp_path / "back", "sea", "--json").stdout == there
+
+
+def test_engines_are_listed_with_the_beginning_of_their_addresses():
+    said = run("engines").output
+    for words in ("memory:", "a folder", "milvus://"):
+        assert words in said
+
+
+MISTAKES = {
+    "no collection at nowhere. Make one": ["search", "nowhere", "sea"],
+    "There is no collection at nowhere": ["info", "nowhere"],
+    "Say which model shall encode it": ["index", "nowhere", "scenes"],
+    "no model in there": ["index", "nowhere", "scenes", "--model", "there"],
+    "words or with --image FILE": ["search", "COLLECTION"],
+    "one of them, not both": ["search", "COLLECTION", "sea", "--image", "x.jpg"],
+    "Cannot read the filter 'year >'": ["search", "COLLECTION", "sea", "--where", "year >"],
+    "The model knows no word of 'xyzzy'": ["search", "COLLECTION", "xyzzy"],
+    "two sides, image and text. Got 'sound'": ["search", "COLLECTION", "sea", "--find", "sound"],
+    "There is no picture x.jpg": ["search", "COLLECTION", "--image", "x.jpg"],
+    "A sheet is written as": ["search", "COLLECTION", "sea", "--sheet", "x.txt"],
+    "no dataset 'scene'. Did you mean 'scenes'": ["index", "COLLECTION", "scene"],
+    "There is no part 'test'": ["index", "COLLECTION", "synthetic", "--part", "test"],
+    "no engine for 'redis://x'": ["copy", "COLLECTION", "redis://x"],
+    "Cannot read none.jsonl": ["index", "COLLECTION", "none.jsonl"],
+}
+
+
+@pytest.mark.parametrize("message", MISTAKES)
+def test_a_mistake_is_answered_by_a_sentence(message, collection, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    arguments = [collection if word == "COLLECTION" else word for word in MISTAKES[message]]
+    assert message in fail(monkeypatch, capsys, *arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_line_that_cannot_be_read_is_named(collection, monkeypatch, capsys, tmp_path):
+    (tmp_path / "bad.jsonl").write_text('{"key": "a", "text": "sea"}\n[1]\n')
+    said = fail(monkeypatch, capsys, "index", collection, tmp_path / "bad.jsonl")
+    assert "Line 2 of" in said
+
+
+def test_rows_of_a_file_serve_models_that_read_vectors(tmp_path, world):
+    split = load_dataset("synthetic")
+    hasher = METHODS["cvh"](n_bits=16).fit(split.train)
+    TrainedModel(hasher, split.reader or Reader(), "synthetic", 0).save(tmp_path / "model")
+    np.save(tmp_path / "rows.npy", split.query.images[:3])
+    lines = [json.dumps({"image": str(world.paths[row])}) for row in range(3)]
+    (tmp_path / "items.jsonl").write_text("\n".join(lines))
+    options = ("--model", tmp_path / "model", "--features", tmp_path / "rows.npy")
+    assert "3 new" in run("index", tmp_path / "c", tmp_path / "items.jsonl", *options).output
+    item = Collection.open(tmp_path / "c").get(str(world.paths[1]), ["thumbnail", "path"])
+    assert item.thumbnail
+    assert item.path == str(world.paths[1])

@@ -1,0 +1,361 @@
+"""Collection: adding, searching in every direction, and staying whole."""
+
+import io
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from corrhash import Codes, InputError
+from corrhash import collection as collection_module
+from corrhash.collection import Added, Collection
+from corrhash.datasets import PairedDataset, Reader, Vocabulary
+from corrhash.datasets.image_features import ImageFeatures
+from corrhash.datasets.scenes import draw_scenes
+from corrhash.index import ENGINES
+from corrhash.index.contents import checksum
+from corrhash.methods import METHODS
+from corrhash.saved_model import save_model
+from tests.engine_addresses import new_address
+
+N = 90
+
+
+class World:
+    """Drawn pictures as files, their words, and a model that was trained on them."""
+
+    def __init__(self, folder):
+        self.scenes = draw_scenes(N, size=48)
+        self.paths = [folder / f"{row:02}.png" for row in range(N)]
+        for path, pixels in zip(self.paths, self.scenes.images, strict=True):
+            Image.fromarray(pixels).save(path)
+        words = Vocabulary.fit(self.scenes.captions, min_count=2)
+        self.reader = Reader(words, ImageFeatures("simple"))
+        raw = PairedDataset(self.scenes.images, self.scenes.captions)
+        self.hasher = METHODS["cvh"](n_bits=24).fit(self.reader.read(raw))
+
+    @property
+    def model(self):
+        return self.hasher, self.reader
+
+    def record(self, row, **changes):
+        labels = np.array(self.scenes.label_names)[self.scenes.labels[row] > 0].tolist()
+        return {
+            **{"key": f"scene {row}", "image": self.paths[row]},
+            **{"text": self.scenes.captions[row], "labels": labels, "metadata": {"row": row}},
+        } | changes
+
+    def records(self, rows=range(N)):
+        return [self.record(row) for row in rows]
+
+    def codes(self, side):
+        if side == "image":
+            return self.hasher.encode_image(self.reader.read_images(self.scenes.images))
+        return self.hasher.encode_text(self.reader.read_texts(self.scenes.captions))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    return World(tmp_path_factory.mktemp("pictures"))
+
+
+@pytest.fixture(params=list(ENGINES))
+def address(request, tmp_path):
+    with new_address(request.param, tmp_path) as uri:
+        yield uri
+
+
+@pytest.fixture
+def filled(world, tmp_path):
+    collection = Collection.create(tmp_path / "c", *world.model)
+    collection.add(world.records())
+    return collection
+
+
+def keys(matches):
+    return [match.key for match in matches]
+
+
+def nearest_rows(queries, database, k):
+    distances = queries.hamming(database).astype(int)[0]
+    order = np.argsort(distances, kind="stable")[:k]
+    return order, distances[order]
+
+
+def test_every_direction_is_searched_with_items_and_distances(address, world):
+    collection = Collection.create(address, *world.model)
+    assert collection.add(world.records()) == Added(new=N)
+    assert len(collection) == N
+    words, picture = world.scenes.captions[4], world.paths[7]
+    asked = {
+        "text": world.hasher.encode_text(world.reader.read_texts([words])),
+        "image": world.codes("image")[7],
+    }
+    for side in ("image", "text"):
+        answers = {
+            "text": collection.search_text(words, 8, side, rerank=False),
+            "image": collection.search_image(picture, 8, side, rerank=False),
+        }
+        for kind, matches in answers.items():
+            rows, distances = nearest_rows(asked[kind], world.codes(side), 8)
+            assert keys(matches) == [f"scene {row}" for row in rows]
+            assert [match.distance for match in matches] == distances.tolist()
+            first = world.record(rows[0])
+            assert matches[0].item.text == first["text"]
+            assert list(matches[0].item.labels) == first["labels"]
+            assert matches[0].item.metadata == {"row": rows[0]}
+            assert matches[0].item.path == str(first["image"])
+
+
+def test_pictures_and_texts_may_come_alone(filled, world, tmp_path):
+    collection = Collection.create(tmp_path / "d", *world.model)
+    with pytest.raises(InputError, match="needs a key"):
+        collection.add([{"text": world.scenes.captions[0]}])
+    added = collection.add(
+        [
+            {"image": str(world.paths[0])},
+            {"key": "words", "text": world.scenes.captions[1]},
+            {"key": "pixels", "image": world.scenes.images[2]},
+            {"key": "opened", "image": Image.open(world.paths[3])},
+        ]
+    )
+    assert added.new == 4
+    found = {match.key for match in collection.search_image(world.paths[0], find="image")}
+    assert found == {str(world.paths[0]), "pixels", "opened"}
+    assert keys(collection.search_text(world.scenes.captions[0], find="text")) == ["words"]
+    assert collection.search_image(world.scenes.images[2], find="image")[0].key == "pixels"
+
+
+def test_feature_vectors_and_word_occurrences_are_read_as_they_are(world, filled):
+    read = world.reader.read(PairedDataset(world.scenes.images, world.scenes.captions))
+    collection = Collection.create("memory:", *world.model)
+    shown = PairedDataset(world.scenes.images, world.scenes.captions)
+    assert collection.add_pairs(read, shown).new == N
+    matches = collection.search_words(read.texts[:3], 5)
+    assert [[m.distance for m in of_query] for of_query in matches] == [
+        [m.distance for m in filled.search_text(world.scenes.captions[row], 5)] for row in range(3)
+    ]
+    assert collection.search_image(read.images[4], find="image")[0].distance == 0
+    assert collection.get("4", ["thumbnail"]).thumbnail
+    assert collection.get("4").text == world.scenes.captions[4]
+
+
+def test_answers_are_filtered_cut_and_paged(filled, world):
+    words = world.scenes.captions[4]
+    everything = filled.search_text(words, N)
+    assert len(everything) == N
+    pages = [filled.search_text(words, 20, offset=start) for start in range(0, N, 20)]
+    assert [key for page in pages for key in keys(page)] == keys(everything)
+    some = filled.search_text(words, N, where="row >= 10 and row < 30")
+    assert {match.item.metadata["row"] for match in some} == set(range(10, 30))
+    near = filled.search_text(words, N, radius=8)
+    assert sorted(keys(near)) == sorted(keys(m for m in everything if m.distance <= 8))
+    assert filled.search_text(words, offset=N) == []
+    assert filled.search_text(words, where="row > 1000") == []
+    matches = filled.search_text(words, 2, thumbnails=True)
+    with Image.open(io.BytesIO(matches[0].item.thumbnail)) as small:
+        assert small.size == (48, 48)
+    assert filled.search_text(words, 2)[0].item.thumbnail is None
+
+
+def test_the_first_ones_are_ranked_once_more_by_real_numbers(world, monkeypatch):
+    monkeypatch.setattr(collection_module, "RERANKED", 30)
+    words = world.scenes.captions[4]
+    scores = world.hasher.score_text(world.reader.read_texts([words]))[0]
+    images = world.hasher.score_image(world.reader.read_images(world.scenes.images))
+    for store in (False, True):
+        collection = Collection.create("memory:", *world.model, store_scores=store)
+        collection.add(world.records())
+        vectors = images if store else world.codes("image").signs()
+        cosines = vectors @ scores / np.linalg.norm(vectors, axis=1) / np.linalg.norm(scores)
+        nearest, _ = nearest_rows(Codes.from_scores(scores[None]), world.codes("image"), N)
+        expected = [*sorted(nearest[:30], key=lambda row: -cosines[row]), *nearest[30:]]
+        matches = collection.search_text(words, N)
+        found = [match.item.metadata["row"] for match in matches]
+        if store:  # float16 may exchange near equals
+            assert np.abs(cosines[found[:30]] - cosines[expected[:30]]).max() < 1e-3
+        else:
+            np.testing.assert_allclose(cosines[found[:30]], cosines[expected[:30]])
+        assert found[30:] == [int(row) for row in expected[30:]]
+        assert matches[0].score == pytest.approx(cosines[found[0]], abs=1e-3)
+        assert matches[40].score is None
+        assert set(found[:30]) == set(nearest[:30].tolist())
+
+
+def test_what_is_there_unchanged_is_not_encoded_again(address, world, monkeypatch):
+    collection = Collection.create(address, *world.model)
+    half = [world.record(row) for row in range(20)]
+    seen = []
+    plain = collection_module.encode_records
+    monkeypatch.setattr(
+        collection_module,
+        "encode_records",
+        lambda records, *a, **k: seen.extend(r.key for r in records) or plain(records, *a, **k),
+    )
+
+    def interrupted():
+        yield from half
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        collection.add(interrupted(), batch=8)
+    assert len(collection) == 16
+    seen.clear()
+    assert collection.add(half, batch=8) == Added(new=4, unchanged=16)
+    assert seen == [f"scene {row}" for row in range(16, 20)]
+    changed = [world.record(3, labels=["other"]), world.record(4, image=world.paths[5])]
+    assert collection.add([*half[:3], *changed]) == Added(updated=2, unchanged=3)
+    assert len(collection) == 20
+    assert collection.get("scene 3").labels == ("other",)
+    assert collection.get("scene 4").path == str(world.paths[5])
+    again = [world.record(30, text="sea"), world.record(30)]
+    assert collection.add(again).new == 1
+    assert collection.get("scene 30").text == world.scenes.captions[30]
+
+
+def test_what_cannot_be_encoded_is_skipped_and_told(world, tmp_path):
+    (tmp_path / "cut.png").write_bytes(world.paths[0].read_bytes()[:200])
+    collection = Collection.create("memory:", *world.model)
+    added = collection.add(
+        [
+            world.record(0),
+            {"key": "cut", "image": tmp_path / "cut.png"},
+            {"key": "gone", "image": tmp_path / "gone.png"},
+            {"key": "unknown", "text": "xyzzy"},
+            world.record(1, text="xyzzy"),
+            {"key": "words remain", "image": tmp_path / "cut.png", "text": "sea"},
+        ]
+    )
+    assert added.new == 3
+    assert set(added.skipped) == {"cut", "gone", "unknown"}
+    assert "Cannot read the picture" in added.skipped["cut"]
+    assert "no word of its text" in added.skipped["unknown"]
+    with pytest.raises(InputError, match="The model knows no word of 'xyzzy'"):
+        collection.search_text("xyzzy")
+
+
+def test_items_are_deleted_and_updated_by_key(address, world):
+    collection = Collection.create(address, *world.model, store_scores=True)
+    collection.add(world.records(range(12)))
+    assert collection.delete(["scene 3", "nobody"]) == 1
+    assert collection.delete("scene 4") == 1
+    assert len(collection) == 10
+    with pytest.raises(InputError, match="There is no item 'scene 3'"):
+        collection.get("scene 3")
+    words = world.scenes.captions[40]
+    collection.update("scene 5", text=words, metadata={"year": 1999})
+    item = collection.get("scene 5")
+    assert (item.text, item.metadata) == (words, {"year": 1999})
+    assert list(item.labels) == world.record(5)["labels"]
+    assert collection.search_text(words, 1, "text")[0].distance == 0
+    assert collection.search_image(world.paths[5], 1, "image")[0].key == "scene 5"
+    collection.update("scene 6", image=world.paths[50])
+    nearest = collection.search_image(world.paths[50], 1, "image")[0]
+    assert (nearest.key, nearest.distance) == ("scene 6", 0)
+    assert nearest.score == pytest.approx(1, abs=1e-3)
+    collection.update("scene 7", text="")
+    assert "scene 7" not in keys(collection.search_text(words, 50, "text"))
+    with pytest.raises(InputError, match="Items have no 'colour' to change"):
+        collection.update("scene 7", colour="red")
+    collection.add([{"key": "words", "text": words}])
+    with pytest.raises(InputError, match="neither picture nor text. Delete it"):
+        collection.update("words", text="")
+
+
+def test_a_collection_opens_with_its_model_and_refuses_another(scheme_of, world, tmp_path):
+    with new_address(scheme_of, tmp_path) as uri:
+        Collection.create(uri, *world.model).add(world.records(range(5)))
+        save_model(tmp_path / "model", *world.model)
+        again = Collection.open(uri, tmp_path / "model")
+        assert len(again) == 5
+        assert again.search_image(world.paths[2], 1, "image")[0].key == "scene 2"
+        pairs = world.reader.read(PairedDataset(world.scenes.images, world.scenes.captions))
+        other = METHODS["cvh"](n_bits=24, eps=0.5).fit(pairs)
+        with pytest.raises(InputError, match="are not of this model: its fingerprint is"):
+            Collection.open(uri, (other, world.reader))
+        fewer = Vocabulary(world.reader.vocabulary.words[:-1])
+        with pytest.raises(InputError, match="are not of this model"):
+            Collection.open(uri, (world.hasher, Reader(fewer, ImageFeatures("simple"))))
+        with pytest.raises(InputError, match="There is a collection at .* already"):
+            Collection.create(uri, *world.model)
+
+
+@pytest.fixture(params=[scheme for scheme in ENGINES if scheme != "memory:"])
+def scheme_of(request):
+    return request.param
+
+
+def test_a_folder_holds_all_that_it_needs_and_can_be_moved(filled, world, tmp_path):
+    words = world.scenes.captions[4]
+    before = filled.search_text(words)
+    shutil.move(filled.uri, tmp_path / "moved")
+    moved = Collection.open(tmp_path / "moved")
+    assert moved.search_text(words) == before
+    assert repr(moved).endswith("90 items, CVH of 24 bits)")
+    assert moved.info()["items"] == N
+
+
+def test_a_creation_that_was_interrupted_is_done_again(world, tmp_path):
+    Collection.create(tmp_path / "c", *world.model)
+    (tmp_path / "c" / "collection.json").unlink()
+    with pytest.raises(InputError, match="There is no collection at"):
+        Collection.open(tmp_path / "c")
+    assert len(Collection.create(tmp_path / "c", *world.model)) == 0
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "letter.txt").write_text("mine")
+    with pytest.raises(InputError, match="holds other files"):
+        Collection.create(tmp_path / "d", *world.model)
+
+
+def test_a_copy_is_the_same_wherever_it_lies(address, filled, world):
+    if address == "memory:":
+        pytest.skip("a copy in memory has no address to come back from")
+    filled.delete("scene 3")
+    filled.add([{"key": "words", "text": world.scenes.captions[3]}])
+    there = filled.copy_to(address)
+    assert checksum(there.index) == checksum(filled.index)
+    back = there.copy_to(filled.uri + "-back")
+    for row in range(0, N, 9):
+        words = world.scenes.captions[row]
+        assert back.search_text(words, 20) == filled.search_text(words, 20)
+        assert there.search_text(words, 20) == filled.search_text(words, 20)
+    assert len(filled.copy_to(address)) == N  # again, onto itself
+    there.add([{"key": "more", "text": world.scenes.captions[5]}])
+    with pytest.raises(InputError, match="differs from .*: 91 and 90 items"):
+        filled.copy_to(address)
+
+
+def test_questions_that_make_no_sense_are_told(filled, world, tmp_path):
+    words = world.scenes.captions[0]
+    with pytest.raises(InputError, match="offset must be a whole number from 0 up. Got -1"):
+        filled.search_text(words, offset=-1)
+    with pytest.raises(InputError, match="k must be a whole number"):
+        filled.search_text(words, 0)
+    with pytest.raises(InputError, match="Words to search with are a text. Got 3"):
+        filled.search_text(3)
+    with pytest.raises(InputError, match="There is no picture nowhere.jpg"):
+        filled.search_image("nowhere.jpg")
+    pictures = Collection.create("memory:", *world.model)
+    assert pictures.search_text(words) == []
+    pictures.add([{"image": path} for path in world.paths[:3]])
+    with pytest.raises(InputError, match="has the code of a text. Ask for a picture: --find image"):
+        pictures.search_text(words, find="text")
+
+
+OLD = Path(__file__).parent / "data" / "collection-0.1"
+
+
+def test_a_collection_of_an_older_version_opens(tmp_path):
+    """Written by 0.1.0; later versions must read it, add to it and search it."""
+    shutil.copytree(OLD, tmp_path / "c")
+    expected = json.loads((OLD / "expected.json").read_text())
+    collection = Collection.open(tmp_path / "c")
+    matches = collection.search_text(expected["words"], 5)
+    assert [[match.key, match.distance] for match in matches] == expected["answers"]
+    item = collection.get(expected["answers"][0][0])
+    assert item.metadata == expected["metadata"]
+    collection.add([{"key": "new", "text": expected["words"]}])
+    assert collection.search_text(expected["words"], 1, "text")[0].distance == 0

@@ -1,0 +1,291 @@
+"""Kill writers and servers at any moment, and count what was lost: ``make durability``.
+
+A writer adds batches and says after each that it is acknowledged. It is killed with SIGKILL at a
+random moment, or the server it writes to is. Then every acknowledged item must be there, with its
+own codes, text and thumbnail, and every batch wholly or not at all. Every item follows from its
+number, so that damage is seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import random
+import secrets
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+ROOT = Path(__file__).parent.parent
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
+
+from tools.milvus_server import ADDRESS, MilvusServer, enter_namespace, why_not  # noqa: E402
+
+from corrhash.collection import Collection  # noqa: E402
+from corrhash.datasets import PairedDataset, Reader, make_pairs  # noqa: E402
+from corrhash.datasets.base import without_words  # noqa: E402
+from corrhash.index.item import FIELDS  # noqa: E402
+from corrhash.methods import METHODS  # noqa: E402
+from corrhash.records import Record  # noqa: E402
+from corrhash.saved_model import load_model, save_model  # noqa: E402
+
+BATCH = 20
+READY = b"ready"
+
+# Writers are born of a process that has loaded what takes long, but not yet the engines, whose
+# threads would not live on in a child.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(
+    ["corrhash.collection", "corrhash.methods.cvh", "pandas", "pyarrow", "pydantic"]
+)
+
+
+@dataclass
+class Count:
+    """What came of some rounds."""
+
+    rounds: int = 0
+    acknowledged: int = 0
+    lost: int = 0
+    damaged: int = 0
+    torn: int = 0
+
+    def __add__(self, other: Count) -> Count:
+        return Count(*(getattr(self, n) + getattr(other, n) for n in vars(self)))
+
+    @property
+    def clean(self) -> bool:
+        return self.lost == self.damaged == self.torn == 0
+
+
+def make_model(folder: Path) -> None:
+    """A model that encodes in no time."""
+    hasher = METHODS["cvh"](n_bits=64).fit(_pairs())
+    save_model(folder, hasher, Reader())
+
+
+def record(number: int) -> Record:
+    """The item with this number."""
+    rng = np.random.default_rng(number)
+    pairs = _pairs()
+    row = number % len(pairs)
+    image = pairs.images[row] + rng.normal(size=pairs.images.shape[1])
+    return Record(
+        f"item {number}",
+        image,
+        f"text of {number}",
+        words=pairs.texts[[row]],
+        labels=[f"label {number % 7}"],
+        metadata={"number": number},
+    )
+
+
+@cache
+def _pairs() -> PairedDataset:
+    """Some pairs of which each has words."""
+    pairs = make_pairs(400, seed=0)
+    return pairs.take(~without_words(pairs.texts))
+
+
+def write(uri: str, model: str, first_batch: int, pipe: Connection) -> None:
+    """Add batches for ever, once told to go; say which of them are acknowledged."""
+    collection = Collection.open(uri, model)
+    pipe.send_bytes(READY)
+    pipe.recv_bytes()
+    batch = first_batch
+    while True:
+        collection.add([record(batch * BATCH + i) for i in range(BATCH)])
+        pipe.send_bytes(str(batch).encode())
+        batch += 1
+
+
+class Writer:
+    """A process that writes, and what it said."""
+
+    def __init__(self, uri: str, model: Path, first_batch: int) -> None:
+        self.first = first_batch
+        self.acknowledged: list[int] = []
+        self._pipe, theirs = PROCESSES.Pipe()
+        arguments = (uri, str(model), first_batch, theirs)
+        self.process = PROCESSES.Process(target=write, args=arguments, daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def go(self) -> None:
+        """Let it write."""
+        if not self._pipe.poll(300) or self._pipe.recv_bytes() != READY:
+            raise RuntimeError("The writer did not start.")
+        self._pipe.send_bytes(b"go")
+
+    def listen(self, seconds: float) -> None:
+        """Note what it acknowledges meanwhile."""
+        end = time.monotonic() + seconds
+        while self._pipe.poll(max(0, end - time.monotonic())):
+            self.acknowledged.append(int(self._pipe.recv_bytes()))
+
+    def wait_for(self, n: int, seconds: float = 400) -> None:
+        """Until ``n`` batches are acknowledged."""
+        end = time.monotonic() + seconds
+        while len(self.acknowledged) < n:
+            if time.monotonic() > end or not self.process.is_alive():
+                raise RuntimeError(f"The writer stopped after {len(self.acknowledged)} batches.")
+            self.listen(0.01)
+
+    def kill(self) -> None:
+        """End it at once; what it said before counts."""
+        self.process.kill()
+        self.process.join()
+        with suppress(EOFError, OSError):
+            self.listen(0)
+        self._pipe.close()
+        self.process.close()
+
+
+def check(uri: str, model: Path, writers: Iterable[Writer]) -> Count:
+    """Compare what is there with what was acknowledged and with what it should be."""
+    collection = Collection.open(uri, model)
+    count = Count(rounds=1)
+    for writer in writers:
+        count.acknowledged += len(writer.acknowledged) * BATCH
+        last = max(writer.acknowledged, default=writer.first - 1)
+        for batch in range(writer.first, last + 2):  # one more may have been under way
+            numbers = range(batch * BATCH, (batch + 1) * BATCH)
+            there = collection.index.ids_of([f"item {number}" for number in numbers])
+            if batch in writer.acknowledged:
+                count.lost += BATCH - len(there)
+            elif len(there) not in (0, BATCH):
+                count.torn += 1
+            count.damaged += _damaged(collection, there)
+    return count
+
+
+def _damaged(collection: Collection, ids: dict[str, int]) -> int:
+    """How many of the items are not what they should be."""
+    wanted = [record(int(key.split()[1])) for key in ids]
+    if not wanted:
+        return 0
+    items = collection.index.get(list(ids.values()), FIELDS)
+    wrong = np.zeros(len(wanted), dtype=bool)
+    codes = {
+        "image": collection.hasher.encode_image(np.stack([r.image for r in wanted])),
+        "text": collection.hasher.encode_text(sp.vstack([sp.csr_array(r.words) for r in wanted])),
+    }
+    for side, expected in codes.items():
+        rows, found = collection.index.codes_of(list(ids.values()), side)
+        if len(rows) < len(wanted):
+            return len(wanted)
+        wrong |= (found.packed != expected.packed).any(axis=1)
+    for row, (item, one) in enumerate(zip(items, wanted, strict=True)):
+        wrong[row] |= item != one.item(stamp=one.stamp())
+    return int(wrong.sum())
+
+
+def kill_writers(uri: str, model: Path, rounds: int, seed: int = 0) -> Count:
+    """Kill a writer at a random moment, again and again."""
+    rng, total, batch = random.Random(seed), Count(), 0
+    following = Writer(uri, model, batch)
+    for round_ in range(rounds):
+        writer = following
+        writer.go()
+        writer.wait_for(1)
+        writer.listen(rng.uniform(0, 0.3))
+        writer.kill()
+        batch = max(writer.acknowledged) + 2
+        if round_ + 1 < rounds:
+            following = Writer(uri, model, batch)  # starts while this round is checked
+        total += check(uri, model, [writer])
+        if total.rounds % 10 == 0:
+            show("so far", total)
+    return total
+
+
+def kill_servers(uri: str, model: Path, server: Any, rounds: int, seed: int = 0) -> Count:
+    """Kill the server under a writer that goes on when it is back."""
+    rng, total, batch = random.Random(seed), Count(), 0
+    for _ in range(rounds):
+        writer = Writer(uri, model, batch)
+        writer.go()
+        writer.wait_for(2)
+        writer.listen(rng.uniform(0, 0.5))
+        server.kill()
+        server.start()
+        writer.wait_for(len(writer.acknowledged) + 3)
+        writer.kill()
+        batch = max(writer.acknowledged) + 2
+        total += check(uri, model, [writer])
+    return total
+
+
+def on_folder(folder: Path, rounds: int) -> Count:
+    """Rounds on a new collection in a folder."""
+    make_model(folder / "model")
+    Collection.create(folder / "collection", *load_model(folder / "model"))
+    return kill_writers(str(folder / "collection"), folder / "model", rounds)
+
+
+def on_milvus(folder: Path, rounds: int) -> dict[str, Count]:
+    """Rounds on new collections on a server of our own."""
+    make_model(folder / "model")
+    server = MilvusServer(folder / "data")
+    server.data.mkdir()
+    kinds: dict[str, Callable[[str], Count]] = {
+        "milvus, writer killed": lambda uri: kill_writers(uri, folder / "model", rounds),
+        "milvus, server killed": lambda uri: kill_servers(uri, folder / "model", server, rounds),
+    }
+    counts = {}
+    try:
+        server.start()
+        for name, work in kinds.items():
+            uri = f"milvus://{ADDRESS}/durability_{secrets.token_hex(4)}"
+            Collection.create(uri, *load_model(folder / "model"))
+            counts[name] = work(uri)
+            show(name, counts[name])
+    finally:
+        server.kill()
+    return counts
+
+
+def show(name: str, count: Count) -> None:
+    print(
+        f"{name}: {count.rounds} rounds, {count.acknowledged:,} items acknowledged, "
+        f"{count.lost} lost, {count.damaged} damaged, {count.torn} batches torn",
+        flush=True,
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=int, default=100, help="rounds on the folder")
+    parser.add_argument("--milvus", type=int, default=5, help="rounds of each kind on Milvus")
+    arguments = parser.parse_args()
+    reason = why_not() if arguments.milvus else "not asked for"
+    if reason is None:
+        enter_namespace([__file__, *sys.argv[1:]])
+    counts = {}
+    with tempfile.TemporaryDirectory(prefix="corrhash-durability-") as folder:
+        if arguments.folder:
+            (Path(folder) / "a").mkdir()
+            counts["folder"] = on_folder(Path(folder) / "a", arguments.folder)
+            show("folder, writer killed", counts["folder"])
+        if reason is None:
+            (Path(folder) / "b").mkdir()
+            counts |= on_milvus(Path(folder) / "b", arguments.milvus)
+        else:
+            print(f"No rounds on Milvus: {reason}")
+    return 0 if all(count.clean for count in counts.values()) else 1
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    sys.exit(main())
