@@ -35,7 +35,7 @@ HOMES = {
     "typer": ["cli"],
     "rich": ["cli", "terminal"],
     "numba": ["kernels"],
-    "pyarrow": ["datasets.manifest", "index.lancedb"],
+    "pyarrow": ["datasets.manifest", "index.lancedb", "sources.parquet"],
     "snowballstemmer": ["datasets.words"],
     "llvmlite": ["kernels"],
     "lancedb": ["index.lancedb"],

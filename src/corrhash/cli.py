@@ -28,6 +28,9 @@ if TYPE_CHECKING:  # heavy parts are imported by the verbs that need them: help 
     from corrhash.datasets.base import RetrievalSplit
     from corrhash.metrics import Scores
 
+N_CHECKED = 1000
+"""Items on which exported networks are compared with those of PyTorch."""
+
 app = typer.Typer(
     help="Find pictures with words, and words with pictures, through short binary codes.",
     epilog="Start with: corrhash demo",
@@ -330,12 +333,27 @@ app.command()(cli_study.report)
 
 
 @app.command()
-def export_onnx(model: ModelArgument, method: MethodOption = None) -> None:
+def export_onnx(
+    model: ModelArgument,
+    check: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATASET",
+            help="What the model was trained on: compare the scores of 1,000 of its items.",
+        ),
+    ] = None,
+    root: RootOption = None,
+    method: MethodOption = None,
+    cache: CacheOption = None,
+) -> None:
     """Write the networks of a model as ONNX files, for machines without PyTorch.
 
     The files stand beside the model, with their checksums. From then on, everything that encodes
     with this model runs on them (ONNX Runtime) and starts without PyTorch; remove onnx.json to go
-    back.
+    back. The model of a collection is in its folder: corrhash export-onnx photos/model
+
+    With **--check** it says how many bits differ, and ends with code 1 if one does whose score is
+    not within 0.00001 of 0.
     """
     from corrhash.experiments.settings import method_class
     from corrhash.methods import Hasher
@@ -343,6 +361,25 @@ def export_onnx(model: ModelArgument, method: MethodOption = None) -> None:
 
     for path in export(model, Hasher if method is None else method_class(method)):
         _say(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
+    if check is not None:
+        with _progress(), caching_in(cache):
+            _check_export(model, check, root)
+
+
+def _check_export(model: Path, dataset: str, root: Path | None) -> None:
+    """Compare both kinds of networks of a model on some items of its dataset."""
+    from corrhash.datasets import place_of
+    from corrhash.experiments.settings import method_class
+    from corrhash.methods.export_check import compare
+
+    exported = _load_model(model, dataset, None)
+    trained = method_class(exported.hasher.place).load(model)
+    some = exported.load_split(place_of(dataset), root).database.take(slice(0, N_CHECKED))
+    differences = compare(trained, exported.hasher, some)
+    for difference in differences:
+        _say(str(difference))
+    if not all(difference.small for difference in differences):
+        raise typer.Exit(1)
 
 
 @app.command()
