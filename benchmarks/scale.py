@@ -1,0 +1,180 @@
+"""Bytes, rates and recall on a real Milvus, from which ``docs/scale.md`` works out sizes.
+
+``python tools/milvus_server.py python -m benchmarks.scale [--codes 300000]``
+
+Codes follow labels, as those of trained models do: codes at random have no neighbourhoods, and
+would make any approximate index look bad. Items have a key and a short text, and no thumbnail.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pymilvus import MilvusClient
+
+from benchmarks.bench_evaluate import Task
+from benchmarks.measure import Row, print_rows
+from corrhash.codes import Codes
+from corrhash.index import Item
+from corrhash.index.exact import ExactIndex
+from corrhash.index.milvus import MilvusIndex
+
+N_BITS, K, N_QUERIES = 64, 10, 100
+BATCH = 5_000
+LISTS = 1024
+"""Neighbourhoods that BIN_IVF_FLAT divides each segment into."""
+
+ROUNDS = 5
+
+PROBES = (1, 8, 32, 128)
+"""Of these, how many are searched."""
+
+
+class Server:
+    """The process of the server beside us, and what it takes."""
+
+    def __init__(self) -> None:
+        self.process = next(_servers())
+        environment = (self.process / "environ").read_bytes().decode().split("\0")
+        settings = dict(line.split("=", 1) for line in environment if "=" in line)
+        self.data = Path(settings["MILVUSCONF"]).parent
+
+    def memory(self) -> int:
+        """Bytes that it holds in memory."""
+        lines = (self.process / "status").read_text().splitlines()
+        (line,) = (line for line in lines if line.startswith("VmRSS"))
+        return 1024 * int(line.split()[1])
+
+    def stored(self) -> int:
+        """Bytes of what it keeps of items and indexes; its log of messages is not counted."""
+        files = (self.data / "data").rglob("*")
+        return sum(path.stat().st_size for path in files if path.is_file())
+
+
+def _servers() -> Iterator[Path]:
+    """Servers in the network that this process is in."""
+    network = os.readlink("/proc/self/ns/net")
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            is_one = (process / "comm").read_text().strip() == "milvus"
+            if is_one and os.readlink(process / "ns" / "net") == network:
+                yield process
+        except OSError:
+            continue  # it has just ended
+    raise SystemExit("There is no Milvus here. Run: python tools/milvus_server.py COMMAND")
+
+
+class Measured:
+    """A collection on the server, filled, and then searched through one index after another."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        task = Task.draw(n, N_QUERIES, N_BITS)
+        self.codes, self.queries = task.database, task.queries
+        exact = ExactIndex.open("memory:", N_BITS)
+        exact.add(np.arange(n), self.codes)
+        self.farthest = exact.search(self.queries, K).distances[:, -1]  # of K exact answers
+        self.server = Server()
+        address = os.environ["CORRHASH_MILVUS"]
+        self.client = MilvusClient(uri=f"http://{address}")
+        self.name = f"scale_{os.getpid()}"
+        self.memory_before, self.stored_before = self.server.memory(), self.server.stored()
+        self.index = MilvusIndex.open(f"milvus://{address}/{self.name}", N_BITS)
+
+    def filled(self) -> list[Row]:
+        """Add all codes; what they take afterwards."""
+        started = time.perf_counter()
+        for start in range(0, self.n, BATCH):
+            ids = np.arange(start, min(start + BATCH, self.n))
+            items = [Item(f"item {i}", f"the text of item {i}") for i in ids.tolist()]
+            self.index.upsert(ids, self.codes[ids], items)
+        seconds = time.perf_counter() - started
+        self.client.flush(self.name)
+        return [
+            Row(f"{self.n:,} items added", self.n / seconds / 1000, "thousand a second"),
+            Row("on disk", (self.server.stored() - self.stored_before) / self.n, "bytes an item"),
+        ]
+
+    def searched(self, kind: str, probes: tuple[int, ...] = ()) -> list[Row]:
+        """Answers through one kind of index."""
+        self.client.release_collection(self.name)
+        self.client.drop_index(self.name, "code")
+        chosen = self.client.prepare_index_params()
+        lists = {"nlist": LISTS} if probes else {}
+        chosen.add_index("code", index_type=kind, metric_type="HAMMING", params=lists)
+        started = time.perf_counter()
+        self.client.create_index(self.name, chosen)
+        self.wait_until_indexed()
+        built = time.perf_counter() - started
+        self.client.load_collection(self.name)
+        held = (self.server.memory() - self.memory_before) / self.n
+        rows = [Row(f"{kind}: built", built, "seconds"), Row(f"{kind}: held", held, "bytes an item")]
+        for n_probes in probes or (0,):
+            rows += self.asked(kind, n_probes)
+        return rows
+
+    def wait_until_indexed(self) -> None:
+        while self.client.describe_index(self.name, "code").get("pending_index_rows"):
+            time.sleep(0.2)
+
+    def asked(self, kind: str, n_probes: int) -> list[Row]:
+        """The time of queries, and how many answers are as near as the exact ones."""
+        what = f"{kind}, {n_probes} of {LISTS} lists" if n_probes else kind
+        found = self.ask(self.queries, n_probes)
+        near = [
+            np.mean([hit["distance"] <= farthest for hit in hits])
+            for hits, farthest in zip(found, self.farthest, strict=True)
+        ]
+        alone = [
+            _milliseconds(lambda row=row: self.ask(self.queries[row : row + 1], n_probes))
+            for row in range(N_QUERIES)
+        ]
+        together = min(
+            _milliseconds(lambda: self.ask(self.queries, n_probes)) for _ in range(ROUNDS)
+        )
+        note = f"p99 {np.percentile(alone, 99):.1f} ms, load {os.getloadavg()[0]:.1f}"
+        return [
+            Row(f"{what}: one query, k = {K}", float(np.median(alone)), "ms", note=note),
+            Row(f"{what}: {N_QUERIES} at once", together / N_QUERIES, "ms a query"),
+            Row(f"{what}: recall", float(np.mean(near)), f"of {K} exact answers"),
+        ]
+
+    def ask(self, queries: Codes, n_probes: int) -> Any:
+        """Answers that need not hold what was written this moment, for which others wait."""
+        return self.client.search(
+            self.name,
+            [code.tobytes() for code in queries.packed],
+            anns_field="code",
+            limit=K,
+            search_params={
+                "metric_type": "HAMMING",
+                "params": {"nprobe": n_probes} if n_probes else {},
+            },
+            consistency_level="Eventually",
+        )
+
+
+def _milliseconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return 1000 * (time.perf_counter() - started)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--codes", type=int, default=300_000)
+    measured = Measured(parser.parse_args().codes)
+    rows = measured.filled()
+    rows += measured.searched("BIN_FLAT") + measured.searched("BIN_IVF_FLAT", PROBES)
+    measured.client.drop_collection(measured.name)
+    print_rows(f"Milvus, {N_BITS} bits", rows)
+
+
+if __name__ == "__main__":
+    main()
