@@ -52,7 +52,7 @@ def address(request, tmp_path):
 
 def start(address, shards, model, share):
     index = [sys.executable, "-m", "corrhash", "index", address, shards, "--model", model]
-    index += ["--shard", share, "--batch", "10"]
+    index += ["--shard", share, "--batch", "5"]
     return subprocess.Popen([*map(str, index)], stdout=subprocess.PIPE, text=True)
 
 
