@@ -1,22 +1,26 @@
 """Bytes, rates and recall on a real Milvus, from which ``docs/scale.md`` works out sizes.
 
-``python tools/milvus_server.py python -m benchmarks.scale [--codes 300000]``
+``python -m benchmarks.scale [--codes 300000]``
 
 Codes follow labels, as those of trained models do: codes at random have no neighbourhoods, and
 would make any approximate index look bad. Items have a key and a short text, and no thumbnail.
+The server is started anew before memory is compared, since it keeps what it once had.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pymilvus import MilvusClient
+from tools.milvus_server import ADDRESS, MilvusServer, enter_namespace, why_not
 
 from benchmarks.bench_evaluate import Task
 from benchmarks.measure import Row, print_rows
@@ -25,29 +29,27 @@ from corrhash.index import Item
 from corrhash.index.exact import ExactIndex
 from corrhash.index.milvus import MilvusIndex
 
+NAME = "scale"
 N_BITS, K, N_QUERIES = 64, 10, 100
 BATCH = 5_000
 LISTS = 1024
 """Neighbourhoods that BIN_IVF_FLAT divides each segment into."""
 
 ROUNDS = 5
+SETTLED = 10
+"""Seconds after its start, when a server has read what it begins with."""
 
 PROBES = (1, 8, 32, 128)
 """Of these, how many are searched."""
 
 
-class Server:
-    """The process of the server beside us, and what it takes."""
-
-    def __init__(self) -> None:
-        self.process = next(_servers())
-        environment = (self.process / "environ").read_bytes().decode().split("\0")
-        settings = dict(line.split("=", 1) for line in environment if "=" in line)
-        self.data = Path(settings["MILVUSCONF"]).parent
+class Server(MilvusServer):
+    """A server of our own, and what it takes."""
 
     def memory(self) -> int:
         """Bytes that it holds in memory."""
-        lines = (self.process / "status").read_text().splitlines()
+        assert self.process is not None
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         (line,) = (line for line in lines if line.startswith("VmRSS"))
         return 1024 * int(line.split()[1])
 
@@ -57,35 +59,19 @@ class Server:
         return sum(path.stat().st_size for path in files if path.is_file())
 
 
-def _servers() -> Iterator[Path]:
-    """Servers in the network that this process is in."""
-    network = os.readlink("/proc/self/ns/net")
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            is_one = (process / "comm").read_text().strip() == "milvus"
-            if is_one and os.readlink(process / "ns" / "net") == network:
-                yield process
-        except OSError:
-            continue  # it has just ended
-    raise SystemExit("There is no Milvus here. Run: python tools/milvus_server.py COMMAND")
-
-
 class Measured:
     """A collection on the server, filled, and then searched through one index after another."""
 
-    def __init__(self, n: int) -> None:
-        self.n = n
+    def __init__(self, n: int, server: Server) -> None:
+        self.n, self.server = n, server
         task = Task.draw(n, N_QUERIES, N_BITS)
         self.codes, self.queries = task.database, task.queries
         exact = ExactIndex.open("memory:", N_BITS)
         exact.add(np.arange(n), self.codes)
         self.farthest = exact.search(self.queries, K).distances[:, -1]  # of K exact answers
-        self.server = Server()
-        address = os.environ["CORRHASH_MILVUS"]
-        self.client = MilvusClient(uri=f"http://{address}")
-        self.name = f"scale_{os.getpid()}"
-        self.memory_before, self.stored_before = self.server.memory(), self.server.stored()
-        self.index = MilvusIndex.open(f"milvus://{address}/{self.name}", N_BITS)
+        self.client = MilvusClient(uri=f"http://{ADDRESS}")
+        self.stored_before = server.stored()
+        self.index = MilvusIndex.open(f"milvus://{ADDRESS}/{NAME}", N_BITS)
 
     def filled(self) -> list[Row]:
         """Add all codes; what they take afterwards."""
@@ -95,7 +81,7 @@ class Measured:
             items = [Item(f"item {i}", f"the text of item {i}") for i in ids.tolist()]
             self.index.upsert(ids, self.codes[ids], items)
         seconds = time.perf_counter() - started
-        self.client.flush(self.name)
+        self.client.flush(NAME)
         return [
             Row(f"{self.n:,} items added", self.n / seconds / 1000, "thousand a second"),
             Row("on disk", (self.server.stored() - self.stored_before) / self.n, "bytes an item"),
@@ -103,25 +89,36 @@ class Measured:
 
     def searched(self, kind: str, probes: tuple[int, ...] = ()) -> list[Row]:
         """Answers through one kind of index."""
-        self.client.release_collection(self.name)
-        self.client.drop_index(self.name, "code")
+        self.client.release_collection(NAME)
+        self.client.drop_index(NAME, "code")
         chosen = self.client.prepare_index_params()
         lists = {"nlist": LISTS} if probes else {}
         chosen.add_index("code", index_type=kind, metric_type="HAMMING", params=lists)
         started = time.perf_counter()
-        self.client.create_index(self.name, chosen)
-        self.wait_until_indexed()
+        self.client.create_index(NAME, chosen)
+        while self.client.describe_index(NAME, "code").get("pending_index_rows"):
+            time.sleep(0.2)
         built = time.perf_counter() - started
-        self.client.load_collection(self.name)
-        held = (self.server.memory() - self.memory_before) / self.n
-        rows = [Row(f"{kind}: built", built, "seconds"), Row(f"{kind}: held", held, "bytes an item")]
+        held = self.loaded() / self.n
+        rows = [
+            Row(f"{kind}: built", built, "seconds"),
+            Row(f"{kind}: held in memory", held, "bytes an item"),
+        ]
         for n_probes in probes or (0,):
             rows += self.asked(kind, n_probes)
         return rows
 
-    def wait_until_indexed(self) -> None:
-        while self.client.describe_index(self.name, "code").get("pending_index_rows"):
-            time.sleep(0.2)
+    def loaded(self) -> int:
+        """Load all into a server that has just started; the bytes that it holds more then."""
+        self.client.close()
+        self.server.kill()
+        self.server.start()
+        self.client = MilvusClient(uri=f"http://{ADDRESS}")
+        time.sleep(SETTLED)
+        before = self.server.memory()
+        MilvusIndex.open(f"milvus://{ADDRESS}/{NAME}", N_BITS)  # asks until it is loaded
+        self.ask(self.queries, 0)
+        return self.server.memory() - before
 
     def asked(self, kind: str, n_probes: int) -> list[Row]:
         """The time of queries, and how many answers are as near as the exact ones."""
@@ -148,7 +145,7 @@ class Measured:
     def ask(self, queries: Codes, n_probes: int) -> Any:
         """Answers that need not hold what was written this moment, for which others wait."""
         return self.client.search(
-            self.name,
+            NAME,
             [code.tobytes() for code in queries.packed],
             anns_field="code",
             limit=K,
@@ -169,10 +166,20 @@ def _milliseconds(work: Callable[[], object]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--codes", type=int, default=300_000)
-    measured = Measured(parser.parse_args().codes)
-    rows = measured.filled()
-    rows += measured.searched("BIN_FLAT") + measured.searched("BIN_IVF_FLAT", PROBES)
-    measured.client.drop_collection(measured.name)
+    arguments = parser.parse_args()
+    if reason := why_not():
+        raise SystemExit(f"Milvus cannot run here: {reason}")
+    enter_namespace(["-m", "benchmarks.scale", *sys.argv[1:]])
+    with tempfile.TemporaryDirectory(prefix="corrhash-scale-") as folder:
+        server = Server(Path(folder) / "data")
+        server.data.mkdir()
+        try:
+            server.start()
+            measured = Measured(arguments.codes, server)
+            rows = measured.filled()
+            rows += measured.searched("BIN_FLAT") + measured.searched("BIN_IVF_FLAT", PROBES)
+        finally:
+            server.kill()
     print_rows(f"Milvus, {N_BITS} bits", rows)
 
 

@@ -53,7 +53,7 @@ def test_rows_and_files_are_dealt_out(tmp_path):
     path = write(tmp_path / "a.parquet", [{"text": f"words {i}"} for i in range(n)])
     parts = [open_source(str(path), Reader(), share=Share(i, 2)) for i in range(2)]
     keys = [[record.key for record in part.records] for part in parts]
-    assert sorted(sum(keys, [])) == sorted(f"a/{i}" for i in range(n))
+    assert sorted(keys[0] + keys[1]) == sorted(f"a/{i}" for i in range(n))
     assert [part.total for part in parts] == [len(own) for own in keys]
     write(tmp_path / "b.parquet", [{"text": "words"}])
     second = open_source(str(tmp_path), Reader(), share=Share(1, 2))

@@ -45,7 +45,7 @@ def test_members_that_share_a_name_are_an_item(tmp_path, name, mode):
     fields = {"labels": ["boat"], "year": 2015, "empty": None}
     members = [
         ("a/1.png", png(7)),
-        ("a/1.txt", "a boat at sea\n".encode()),
+        ("a/1.txt", b"a boat at sea\n"),
         ("a/1.json", json.dumps(fields).encode()),
         ("a/1.cls", b"3"),
         ("a/2.npy", npy(np.arange(4.0))),

@@ -309,9 +309,15 @@ class Trainer:
         own = self.processes.share(rows)
         keyed = {"seed": self.training.seed, "epoch": epoch}
         values = to_device(inputs.training_batch(own, **keyed), self.device)
-        with drawing_by(item_keys(own, **keyed) + SIDES[side]):
+        with drawing_by(item_keys(own, **keyed) + SIDES[side]), self._precision():
             scores = self._together[side](values)
+        if self.training.mixed:
+            scores = scores.float()  # losses are about small differences of cosines
         return self.processes.gather(scores, len(rows))
+
+    def _precision(self) -> Any:
+        """In what networks compute while they are trained."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.training.mixed)
 
     def _block(self, relation: Similarity, rows: Any, columns: Any) -> Tensor:
         """(rows, columns) of +1, -1 and 0 for unknown."""

@@ -1,4 +1,4 @@
-"""Source: records in a fixed order; and Share: those of them that one of several processes reads."""
+"""Source and Share: records in a fixed order, and those that one of several processes reads."""
 
 from __future__ import annotations
 
