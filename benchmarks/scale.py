@@ -23,11 +23,12 @@ from pymilvus import MilvusClient
 from tools.milvus_server import ADDRESS, MilvusServer, enter_namespace, why_not
 
 from benchmarks.bench_evaluate import Task
-from benchmarks.measure import Row, print_rows
+from benchmarks.measure import Row, best_times, print_rows
 from corrhash.codes import Codes
 from corrhash.index import Item
 from corrhash.index.exact import ExactIndex
 from corrhash.index.milvus import MilvusIndex
+from corrhash.kernels import scan
 
 NAME = "scale"
 N_BITS, K, N_QUERIES = 64, 10, 100
@@ -157,6 +158,17 @@ class Measured:
         )
 
 
+def scanned(n: int) -> Row:
+    """One query over codes in memory, by our own kernel on one core."""
+    codes = Codes(np.random.default_rng(0).integers(0, 256, (n, N_BITS // 8), np.uint8), N_BITS)
+    planes, query = codes.planes(), codes[:1].planes()
+    scan.nearest(query, planes, N_BITS, K)  # compiles
+    times = best_times(
+        {"scan": lambda: scan.nearest(query, planes, N_BITS, K)}, ROUNDS, time.process_time
+    )
+    return Row(f"{n:,} codes scanned", n / times["scan"] / 1e9, "billion a second and core")
+
+
 def _milliseconds(work: Callable[[], object]) -> float:
     started = time.perf_counter()
     work()
@@ -176,7 +188,7 @@ def main() -> None:
         try:
             server.start()
             measured = Measured(arguments.codes, server)
-            rows = measured.filled()
+            rows = [scanned(10_000_000), *measured.filled()]
             rows += measured.searched("BIN_FLAT") + measured.searched("BIN_IVF_FLAT", PROBES)
         finally:
             server.kill()
