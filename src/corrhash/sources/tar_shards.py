@@ -38,7 +38,7 @@ def open_tar_shards(path: Path, share: Share) -> Source | None:
 
 
 def tar_records(path: Path) -> Records:
-    """The items of one shard, read from its beginning to its end, one in memory at a time."""
+    """The items of one shard, read from its beginning to its end."""
     shard = path.name.partition(".")[0]
     for name, parts in _items(path):
         key = f"{shard}/{name}"
