@@ -77,7 +77,7 @@ def test_an_exported_model_encodes_without_loading_pytorch(tmp_path):
     output = run("export-onnx", model, "--check", "synthetic").output
     assert re.search(r"image-[0-9a-f]{16}.onnx: 0.0 MB", output.replace("\n", ""))
     for side in ("image", "text"):
-        assert re.search(rf"580 {side}s: scores differ by at most .*; \d of 9,280 bits", output)
+        assert re.search(rf"740 {side}s: scores differ by at most .*; \d of 11,840 bits", output)
     encode = [sys.executable, "-X", "importtime", "-m", "corrhash", "encode"]
     ran = subprocess.run(
         [*encode, model, "synthetic", "--out", codes[1]], capture_output=True, text=True, check=True
