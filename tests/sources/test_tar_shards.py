@@ -10,7 +10,9 @@ import pytest
 from PIL import Image
 
 from corrhash import InputError
-from corrhash.datasets import Reader
+from corrhash.collection import Collection
+from corrhash.datasets import Reader, make_pairs
+from corrhash.methods.cvh import CVH
 from corrhash.records import Unusable, open_picture
 from corrhash.sources import Share, open_source
 
@@ -124,3 +126,11 @@ def test_a_file_that_is_cut_or_no_tar_is_named(tmp_path):
         read(path)
     with pytest.raises(InputError, match="No such file"):
         read(tmp_path / "none.tar")
+
+
+def test_a_collection_tells_which_items_were_left_out(tmp_path):
+    pairs = make_pairs(50)
+    collection = Collection.create("memory:", CVH(8).fit(pairs))
+    members = [("0.npy", npy(pairs.images[0])), ("1.png", b"no picture"), ("1.npy", b"no array")]
+    added = collection.add(read(write_tar(tmp_path / "a.tar", members)))
+    assert (added.new, list(added.skipped)) == (1, ["a/1"])
