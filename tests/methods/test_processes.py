@@ -52,11 +52,14 @@ def test_the_losses_of_two_processes_are_those_of_one(tmp_path):
         np.testing.assert_allclose(pair[1], pair[0], rtol=0, atol=tolerance, err_msg=name)
 
 
-def test_a_checkpoint_of_one_process_is_continued_by_two(tmp_path):
+@pytest.mark.parametrize(
+    ("begin", "end"), [(alone, by_two), (by_two, alone)], ids=["one, then two", "two, then one"]
+)
+def test_a_checkpoint_is_continued_by_another_number_of_processes(begin, end, tmp_path):
     whole = alone("finished", tmp_path)
     checkpoint = str(tmp_path / "checkpoint")
-    assert alone("interrupted", tmp_path, checkpoint)["checkpoint"]["epochs_done"] == 3
-    ended = by_two("finished", tmp_path, checkpoint)
+    assert begin("interrupted", tmp_path, checkpoint)["checkpoint"]["epochs_done"] == 3
+    ended = end("finished", tmp_path, checkpoint)
     np.testing.assert_allclose(ended["scores"], whole["scores"], atol=1e-3)
     for name in ("loss", "validation_map"):
         expected, found = (
