@@ -11,7 +11,7 @@ MILVUS ?= --if-possible
 help:
 	@echo "make demo    draw pictures, learn codes, measure both directions"
 	@echo "make test    lint, types and tests"
-	@echo "make bench   speed against other programs, and how methods scale"
+	@echo "make bench   speed against other programs and targets, and how methods scale"
 	@echo "make durability   kill writers and servers, count what is lost"
 	@echo "make lint    ruff, codespell, line lengths, file sizes"
 	@echo "make format  let ruff format the code"
@@ -76,7 +76,7 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/.run: pyproject.toml constraints.txt | .venv/bin/python
-	$(PIP_INSTALL) -e .
+	$(PIP_INSTALL) -e ".[serve]"
 	@touch $@
 
 .venv/.%: pyproject.toml constraints.txt | .venv/bin/python

@@ -1,27 +1,50 @@
-"""All benchmarks, one after the other: ``python -m benchmarks [--quick]``, or ``make bench``."""
+"""All benchmarks, one after the other: ``python -m benchmarks [--quick]``, or ``make bench``.
+
+At the end stands one table of all that has a target. ``--targets`` measures nothing else.
+"""
 
 import argparse
+from typing import Any
 
 from benchmarks import (
     bench_collections,
     bench_evaluate,
     bench_methods,
     bench_scan,
+    bench_service,
     bench_training,
 )
-from benchmarks.measure import cpu_features, print_rows
+from benchmarks.measure import Row, cpu_features, print_rows
+
+BENCHES: dict[str, Any] = {
+    "Exact k nearest codes": bench_scan,
+    "Collections in a folder": bench_collections,
+    "Search service": bench_service,
+    "Evaluation": bench_evaluate,
+    "Training and encoding": bench_training,
+    "Growth of methods with the number of pairs": bench_methods,
+}
+WITH_TARGETS = (bench_scan, bench_evaluate, bench_training)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="smaller sizes, no verdicts")
-    quick = parser.parse_args().quick
+    parser.add_argument("--targets", action="store_true", help="only what has a target")
+    wanted = parser.parse_args()
     print("CPU:", ", ".join(f"{n} {'yes' if has else 'no'}" for n, has in cpu_features().items()))
-    print_rows("Exact k nearest codes", bench_scan.rows(quick))
-    print_rows("Collections in a folder", bench_collections.rows(quick))
-    print_rows("Evaluation", bench_evaluate.rows(quick))
-    print_rows("Training and encoding", bench_training.rows(quick))
-    print_rows("Growth of methods with the number of pairs", bench_methods.rows(quick))
+    measured: list[Row] = []
+    for title, bench in BENCHES.items():
+        if wanted.targets and bench not in WITH_TARGETS:
+            continue
+        only = {"targets_only": wanted.targets} if bench in WITH_TARGETS else {}
+        rows = bench.rows(wanted.quick, **only)
+        if not wanted.targets:
+            print_rows(title, rows)
+        measured += rows if bench in WITH_TARGETS else []
+    if not wanted.quick or wanted.targets:
+        shown = [row for row in measured if row.verdict or wanted.quick]
+        print_rows("Targets", shown)
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ from pathlib import Path
 import faiss
 import numpy as np
 
-from benchmarks.bench_scan import faiss_index, faiss_search
 from benchmarks.measure import Row
+from benchmarks.rivals import faiss_index, faiss_search
 from corrhash.codes import Codes
 from corrhash.collection import Collection
 from corrhash.datasets import make_pairs

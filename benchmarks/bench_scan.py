@@ -1,4 +1,4 @@
-"""The exact scan against faiss and against the memory: ratios from one interleaved run.
+"""The exact scan against other programs and against the memory: ratios from interleaved runs.
 
 Each contender is timed in turn, several rounds long, and its best round counts: CPU time of one
 thread, except for the row on two threads. Times are not printed, because the machine is shared.
@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import faiss
 import numpy as np
+import torch
 from numba import njit, types
 from numba.extending import intrinsic
 
-from benchmarks.measure import Row, best_times, cpu_features
+from benchmarks.measure import Row, best_times, cpu_features, on_two_cores, peak_memory
+from benchmarks.rivals import faiss_index, faiss_search, slow_rivals
+from corrhash.codes import Codes
+from corrhash.index.exact import ExactIndex
+from corrhash.index.item import Item
 from corrhash.kernels import scan
+from corrhash.kernels.multi_index import MultiIndex
 from corrhash.kernels.vectors import emit_prefetch
 
 
@@ -27,18 +35,19 @@ def random_codes(n: int, n_bits: int, seed: int) -> tuple[np.ndarray, np.ndarray
     return packed, np.ascontiguousarray(packed.view(np.uint64).T)
 
 
-def faiss_index(packed: np.ndarray) -> faiss.IndexBinaryFlat:
-    index = faiss.IndexBinaryFlat(packed.shape[1] * 8)
-    index.add(packed)
-    return index
-
-
-def faiss_search(
-    index: faiss.IndexBinaryFlat, packed: np.ndarray, k: int, heap: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    index.use_heap = heap
-    distances, rows = index.search(packed, k)
-    return rows, distances
+def clustered_codes(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Codes of 64 bits that follow labels, several to an item, as those of a trained model do."""
+    n_labels, at_once = 24, 500_000
+    meaning = np.random.default_rng(0).normal(size=(n_labels, 64)).astype(np.float32)
+    random = np.random.default_rng(seed)
+    packed = np.empty((n, 8), np.uint8)
+    for start in range(0, n, at_once):
+        some = packed[start : start + at_once]
+        labels = random.random((len(some), n_labels), np.float32) < 0.06
+        labels[np.arange(len(some)), random.integers(n_labels, size=len(some))] = True
+        noise = random.standard_normal((len(some), 64), np.float32)
+        some[:] = np.packbits(labels @ meaning + 0.5 * noise > 0, axis=1)
+    return packed, np.ascontiguousarray(packed.view(np.uint64).T)
 
 
 def compare(ours: tuple[np.ndarray, np.ndarray], theirs: tuple[np.ndarray, np.ndarray]) -> str:
@@ -59,9 +68,18 @@ def compare(ours: tuple[np.ndarray, np.ndarray], theirs: tuple[np.ndarray, np.nd
 
 
 def against_faiss(
-    n: int, n_bits: int, n_queries: int, k: int, target: float | None = None, rounds: int = 7
+    n: int,
+    n_bits: int,
+    n_queries: int,
+    k: int,
+    target: float | None = None,
+    rounds: int = 7,
+    with_slow: bool = False,
 ) -> Row:
-    """How many times faster than the better of the two modes of ``IndexBinaryFlat``."""
+    """How many times faster than the better of the two modes of ``IndexBinaryFlat``.
+
+    ``with_slow`` also times programs that are slower, less often; the note tells their ratios.
+    """
     packed, planes = random_codes(n, n_bits, seed=0)
     packed_queries, query_planes = random_codes(n_queries, n_bits, seed=1)
     index = faiss_index(packed)
@@ -69,7 +87,11 @@ def against_faiss(
     def ours() -> tuple[np.ndarray, np.ndarray]:
         return scan.nearest(query_planes, planes, n_bits, k, threads=1)
 
-    note = compare(ours(), faiss_search(index, packed_queries, k, heap=True))
+    # Compiled on a few rows first: the compiler takes more memory than the search.
+    scan.nearest(query_planes, np.ascontiguousarray(planes[:, :k]), n_bits, k, threads=1)
+    memory = peak_memory(ours)
+    rows, distances = ours()
+    note = compare((rows, distances), faiss_search(index, packed_queries, k, heap=True))
     best = best_times(
         {
             "ours": ours,
@@ -79,12 +101,26 @@ def against_faiss(
         rounds,
         time.thread_time,
     )
+    if with_slow:
+        note = f"{note}; {against_others(packed, packed_queries, distances, best['ours'])}"
     ratio = min(best["heap"], best["counts"]) / best["ours"]
     what = f"{n:,} x {n_bits} bits, {n_queries:,} queries, k = {k:,}"
-    return Row(what, ratio, "x faiss", target, note)
+    return Row(what, ratio, "x faiss", target, note, memory=memory)
 
 
-def two_threads(n: int, n_queries: int, rounds: int = 30) -> Row:
+def against_others(
+    packed: np.ndarray, packed_queries: np.ndarray, distances: np.ndarray, ours: float
+) -> str:
+    """How many times faster than each of the slow programs, whose distances must be the same."""
+    contenders = slow_rivals(packed, packed_queries, distances.shape[1])
+    for name, run in contenders.items():
+        if not np.array_equal(run(), distances):
+            raise SystemExit(f"{name} finds other distances.")
+    best = best_times(contenders, 2, time.process_time)
+    return ", ".join(f"{spent / ours:.0f} x {name}" for name, spent in best.items())
+
+
+def two_threads(n: int, n_queries: int, target: float | None = 1.8, rounds: int = 30) -> Row:
     """How many times faster two threads are than one, by the clock on the wall.
 
     On a busy machine two threads share one core's worth of time: the note gives the load, and the
@@ -96,11 +132,14 @@ def two_threads(n: int, n_queries: int, rounds: int = 30) -> Row:
         "one": lambda: scan.nearest(query_planes, planes, 64, 100, threads=1),
         "two": lambda: scan.nearest(query_planes, planes, 64, 100, threads=2),
     }
-    wall = best_times(contenders, rounds, time.perf_counter)
-    cpu = best_times(contenders, rounds, time.process_time)
-    what = f"{n:,} x 64 bits, {n_queries:,} queries, k = 100, two threads"
-    note = f"wall clock at load {os.getloadavg()[0]:.1f}; CPU {cpu['two'] / cpu['one']:.2f}x"
-    return Row(what, wall["one"] / wall["two"], "x one thread", 1.8, note)
+    with on_two_cores():
+        wall = best_times(contenders, rounds, time.perf_counter)
+        cpu = best_times(contenders, rounds, time.process_time)
+    queries = f"{n_queries:,} queries" if n_queries > 1 else "one query"
+    what = f"{n:,} x 64 bits, {queries}, k = 100, two threads"
+    free = 2 * cpu["one"] / cpu["two"]
+    note = f"by the clock at load {os.getloadavg()[0]:.1f}; by CPU time two free cores give "
+    return Row(what, wall["one"] / wall["two"], "x one thread", target, f"{note}{free:.2f}")
 
 
 @intrinsic
@@ -152,25 +191,104 @@ def one_query(n: int, n_databases: int = 3, rounds: int = 12) -> list[Row]:
     }
     contenders["read"]()  # compiles
     best = best_times(contenders, rounds, time.thread_time)
+    memory = peak_memory(contenders["ours"])
     what = f"{n:,} x 64 bits, one query, k = 100, cold"
     return [
-        Row(what, best["read"] / best["ours"], "of a prefetching read", 0.9),
+        Row(what, best["read"] / best["ours"], "of a prefetching read", 0.9, memory=memory),
         Row(what, min(best["heap"], best["counts"]) / best["ours"], "x faiss"),
+        Row(f"{n:,} x 64 bits, scanned", 8 + memory * 2**20 / n, "bytes a code", limit=9.0),
     ]
 
 
-def rows(quick: bool = False) -> list[Row]:
+def multi_index(n: int, clustered: bool, ks: tuple[int, ...], n_queries: int = 20) -> list[Row]:
+    """Lone queries by multi-index hashing, against the scan and against faiss.
+
+    The tables are made before; the note tells how long that takes.
+    """
+    draw = clustered_codes if clustered else partial(random_codes, n_bits=64)
+    (packed, planes), (_, queries) = draw(n, seed=1), draw(n_queries, seed=2)
+    index = faiss_index(packed)
+    MultiIndex.build(planes[0, :1], threads=1)  # compiles
+    started = time.process_time()
+    tables = MultiIndex.build(planes[0], threads=1)
+    built = time.process_time() - started
+    memory = sum(a.nbytes for a in (tables.begins, tables.codes, tables.rows)) / 2**20
+    kind = "like a model's" if clustered else "random"
+    measured = []
+    for k in ks:
+        contenders = {
+            "tables": lambda query, k=k: tables.nearest(query, planes, k, threads=1),
+            "scan": lambda query, k=k: scan.nearest(query, planes, 64, k, threads=1),
+            "faiss": lambda query, k=k: faiss_search(index, query.view(np.uint8), k, heap=True),
+        }
+        spent = of_lone_queries(contenders, queries)
+        what = f"{n:,} x 64 bits, {kind}, one query, k = {k:,}, multi-index"
+        note = f"{spent['faiss'] / spent['tables']:.1f} x faiss with a heap; made in {built:.1f} s"
+        ratio, target = spent["scan"] / spent["tables"], 2.0 if k == 100 else None
+        measured.append(Row(what, ratio, "x the scan", target, note, memory=memory))
+    return measured
+
+
+def of_lone_queries(
+    contenders: dict[str, Callable[[np.ndarray], Any]], queries: np.ndarray
+) -> dict[str, float]:
+    """The time of each contender for all queries, one by one; the first two must agree."""
+    spent = dict.fromkeys(contenders, 0.0)
+    for q in range(queries.shape[1]):
+        query = np.ascontiguousarray(queries[:, q : q + 1])
+        runs = {name: partial(run, query) for name, run in contenders.items()}
+        ours, theirs = (run() for run in list(runs.values())[:2])
+        if not all(np.array_equal(*pair) for pair in zip(ours, theirs, strict=True)):
+            raise SystemExit("The tables and the scan differ.")
+        for name, seconds in best_times(runs, 3, time.thread_time).items():
+            spent[name] += seconds
+    return spent
+
+
+def filtered(n: int, share: float) -> Row:
+    """A search with a filter that was asked before, against the same search without."""
+    packed, _ = random_codes(n, 64, seed=1)
+    codes, index = Codes(packed, 64), ExactIndex(64, threads=1)
+    years = np.random.default_rng(0).random(n)
+    items = [Item(str(i), metadata={"year": year}) for i, year in enumerate(years.tolist())]
+    index.add(np.arange(n), codes, items)
+    queries, where = codes[:1], f"year < {share}"
+    started = time.thread_time()
+    index.search(queries, 100, where=where)
+    first = time.thread_time() - started
+    contenders = {
+        "without": lambda: index.search(queries, 100),
+        "again": lambda: index.search(queries, 100, where=where),
+    }
+    best = best_times(contenders, 30, time.thread_time)
+    what = f"{n:,} x 64 bits, one query, k = 100, {share:.0%} pass a filter"
+    note = f"asked again; the first time {first / best['without']:.0f} times as long"
+    return Row(what, best["without"] / best["again"], "x without a filter", None, note)
+
+
+def rows(quick: bool = False, targets_only: bool = False) -> list[Row]:
     """All measurements; a tenth of the size if ``quick``, for which the targets are not meant."""
     faiss.omp_set_num_threads(1)
+    torch.set_num_threads(1)
     part = 10 if quick else 1
     batched = 10.0 if cpu_features()["avx512_vpopcntdq"] else 3.0
+    million = 1_000_000 // part
+    ks = (100,) if targets_only else (10, 100, 1000)
     measured = [
-        against_faiss(1_000_000 // part, 64, 100, 100, target=batched),
-        against_faiss(200_000 // part, 64, 2000, 10),
-        against_faiss(200_000 // part, 64, 2000, 100),
-        against_faiss(200_000 // part, 64, 300, 1000, target=4.0),
-        against_faiss(1_000_000 // part, 128, 100, 100),
-        two_threads(1_000_000 // part, 400),
-        *one_query(10_000_000 // part),
+        against_faiss(million, 64, 100, 100, target=batched, with_slow=True),
+        against_faiss(million // 5, 64, 300, 1000, target=4.0, with_slow=True),
+        two_threads(million, 400),
+        *one_query(10 * million),
+        two_threads(10 * million, 1, target=None),
+        *multi_index(10 * million, clustered=False, ks=ks),
+        *multi_index(10 * million, clustered=True, ks=ks),
     ]
-    return [replace(row, target=None) for row in measured] if quick else measured
+    if not targets_only:
+        measured += [
+            against_faiss(million // 5, 64, 2000, 10),
+            against_faiss(million // 5, 64, 2000, 100),
+            against_faiss(million, 128, 100, 100),
+            filtered(million // 5, 0.5),
+            filtered(million // 5, 0.05),
+        ]
+    return [replace(row, target=None, limit=None) for row in measured] if quick else measured

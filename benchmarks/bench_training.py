@@ -149,8 +149,8 @@ def compared(what: str, contenders: dict[str, Callable[[], object]]) -> Row:
     return Row(what, cpu["bare"] / cpu["loop"], "of the speed of bare networks", TARGET, note)
 
 
-def rows(quick: bool = False) -> list[Row]:
-    """All measurements, on a quarter of the pairs if ``quick``."""
+def rows(quick: bool = False, targets_only: bool = False) -> list[Row]:
+    """All measurements, which all have a target; on a quarter of the pairs if ``quick``."""
     part = 4 if quick else 1
     before = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ctypes
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+
+from corrhash.kernels.threads import split_over_threads
 
 
 @dataclass(frozen=True)
@@ -23,11 +30,12 @@ class Row:
     target: float | None = None
     note: str = ""
     limit: float | None = None
+    memory: float | None = None  # MB at the peak, beyond what there was before
 
     @property
     def verdict(self) -> str:
         if self.limit is not None:
-            return "kept" if self.ratio <= self.limit else "exceeded"
+            return "reached" if self.ratio <= self.limit else "missed"
         if self.target is None:
             return ""
         return "reached" if self.ratio >= self.target else "missed"
@@ -53,11 +61,49 @@ def cpu_features() -> dict[str, bool]:
     return {name: name in flags for name in ("avx2", "avx512f", "avx512_vpopcntdq")}
 
 
+def peak_memory(run: Callable[[], object]) -> float:
+    """MB that the process grows by, at its peak, while something runs; NaN where none can tell."""
+    status, reset = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+    if not reset.exists():
+        return float("nan")
+    ctypes.CDLL(None).malloc_trim(0)  # give back what is free, or it would be used unseen
+
+    def read(name: str) -> int:
+        return next(int(line.split()[1]) for line in status.open() if line.startswith(name))
+
+    reset.write_text("5")  # the peak is now what there is
+    before = read("VmRSS:")
+    run()
+    return (read("VmHWM:") - before) / 1024
+
+
+@contextmanager
+def on_two_cores() -> Iterator[None]:
+    """Tie this thread to one core and the helpers of the scan to another.
+
+    A busy system may well leave both on one core for as long as a search takes.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    split_over_threads(lambda start, stop: time.sleep(0.01), 2, 2)  # so that there is a helper
+    helpers = [thread for thread in threading.enumerate() if thread.name.startswith("corrhash")]
+    try:
+        os.sched_setaffinity(0, cores[:1])
+        for helper in helpers:
+            os.sched_setaffinity(helper.native_id or 0, cores[1:2] or cores)
+        yield
+    finally:
+        for number in (0, *(helper.native_id or 0 for helper in helpers)):
+            os.sched_setaffinity(number, cores)
+
+
 def print_rows(title: str, rows: list[Row]) -> None:
     """The table of one benchmark."""
-    table = Table("", "ratio", "", "target", "", "note", title=title, title_justify="left")
+    table = Table(
+        "", "figure", "", "target", "", "MB more", "note", title=title, title_justify="left"
+    )
     for row in rows:
         target = "" if row.target is None else f"{row.target:g}"
         target = target if row.limit is None else f"at most {row.limit:g}"
-        table.add_row(row.what, f"{row.ratio:.2f}", row.unit, target, row.verdict, row.note)
-    Console(width=150).print(table)
+        memory = "" if row.memory is None else f"{row.memory:.1f}"
+        table.add_row(row.what, f"{row.ratio:.2f}", row.unit, target, row.verdict, memory, row.note)
+    Console(width=170).print(table)

@@ -1,8 +1,8 @@
 """Searching photos through a collection: ``python -m benchmarks.photo_search FOLDER --out DIR``.
 
-FOLDER is as for :mod:`benchmarks.photos`. Trains CHN, leaves the model in DIR, and prints how many
-of the first ten answers share a label with their query: by codes alone, ranked once more by the
-query's scores against the signs of the database, and by the scores of both.
+FOLDER holds photos as ``benchmarks/coco.toml`` describes them. Trains CHN, leaves the model in DIR,
+and prints how many of the first ten answers share a label with their query: by codes alone, ranked
+once more by the query's scores against the signs of the database, and by the scores of both.
 """
 
 from __future__ import annotations
@@ -11,21 +11,23 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 
-from benchmarks.photos import load_photos, make_hasher
 from corrhash.collection import Collection, Match
-from corrhash.datasets import Reader, RetrievalSplit, supervise
+from corrhash.datasets import Reader, RetrievalSplit, TextOptions, load_dataset, supervise
 from corrhash.experiments.trained_model import TrainedModel
+from corrhash.methods import METHODS
 
 K = 10
+WORDS = TextOptions(top=1000, min_count=1, stem="english")
 HOW = {"codes alone": (False, False), "signs": (False, True), "scores": (True, True)}
 """Whether scores are stored, and whether the first ones are ranked once more."""
 
 
 def train(split: RetrievalSplit, n_bits: int, folder: Path) -> TrainedModel:
     """CHN with its defaults on the labels of the training photos."""
-    hasher = make_hasher("chn", n_bits, 0, {})
+    hasher = METHODS["chn"](n_bits)
     taught = supervise(split, "labels")
     hasher.fit(taught.train, taught.validation)
     model = TrainedModel(hasher, split.reader or Reader(), split.name, 0, supervision="labels")
@@ -36,7 +38,7 @@ def train(split: RetrievalSplit, n_bits: int, folder: Path) -> TrainedModel:
 def precision(split: RetrievalSplit, answers: list[list[Match]]) -> float:
     """The mean share of answers that have a label in common with their query."""
     row_of = {key: row for row, key in enumerate(split.pairs.row_keys())}
-    labels = np.asarray(split.pairs.labels).astype(int)
+    labels = sp.csr_array(split.pairs.labels).astype(int).toarray()
     values = []
     for query, matches in zip(split.query_rows, answers, strict=True):
         found = labels[[row_of[match.key] for match in matches]]
@@ -52,7 +54,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("photo_search"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    split = load_photos(arguments.folder, arguments.features)
+    features = str(arguments.folder / arguments.features)
+    split = load_dataset(str(arguments.folder), image_features=features, texts=WORDS)
     folder = arguments.out / f"model-{arguments.bits}"
     model = TrainedModel.load(folder) if folder.exists() else train(split, arguments.bits, folder)
     print(f"| precision@{K}, {arguments.bits} bits | text->image | image->text |\n|---|---|---|")

@@ -15,6 +15,7 @@ from PIL import Image
 from safetensors.torch import save_file
 from typer.testing import CliRunner
 
+from corrhash import cli
 from corrhash.cli import app, main
 from corrhash.codes import load_codes
 from corrhash.datasets import DATASETS, ImageFiles, PairedDataset, load_dataset
@@ -97,10 +98,22 @@ def test_a_demo_prints_a_table_and_ends_with_a_collection(tmp_path, monkeypatch)
         with Image.open(folder / name) as picture:
             assert picture.size[0] > 900
     assert "“lighthouse night”, without cats" in result.output
-    first, second = result.output.splitlines()[-2:]
-    assert "MAP" in run(*shlex.split(first)[2:]).output
+    first, second, third = (shlex.split(line)[2:] for line in result.output.splitlines()[-3:])
+    assert "MAP" in run(*first).output
     monkeypatch.chdir(tmp_path)
-    assert "Sheet: boats.jpg" in run(*shlex.split(second)[2:]).output
+    assert "Sheet: boats.jpg" in run(*second).output
+    served = []
+    monkeypatch.setattr("corrhash.service.run.serve", lambda it, *how, **more: served.append(it))
+    run(*third)
+    assert served[0].uri == str(folder / "collection")
+
+
+def test_the_demo_names_the_program_by_a_way_that_leads_to_it(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["some where/bin/corrhash", "demo"])
+    monkeypatch.setattr(cli.shutil, "which", lambda name: None)
+    assert cli._called_as() == "'some where/bin/corrhash'"
+    monkeypatch.setattr(cli.shutil, "which", lambda name: f"/usr/bin/{name}")
+    assert cli._called_as() == "corrhash"
 
 
 def test_a_model_is_evaluated_in_both_directions(model):

@@ -3,6 +3,7 @@
 import io
 import json
 import shlex
+import subprocess
 import sys
 
 import numpy as np
@@ -226,3 +227,72 @@ def test_rows_of_a_file_serve_models_that_read_vectors(tmp_path, world):
     item = Collection.open(tmp_path / "c").get(str(world.paths[1]), ["thumbnail", "path"])
     assert item.thumbnail
     assert item.path == str(world.paths[1])
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """What the verb hands to the service, which is not started."""
+    from corrhash.service import run as service_run
+
+    given = {}
+    monkeypatch.delenv("CORRHASH_TOKEN", raising=False)
+    monkeypatch.setattr(
+        service_run,
+        "serve",
+        lambda collection, host, port, **more: given.update(more, host=host, port=port),
+    )
+    return given
+
+
+def test_a_collection_is_served_to_this_machine_alone(collection, served):
+    said = run("serve", collection, "--name", "search.example.org", "--rate", 2).output
+    assert "Loading" in said
+    assert "30 items" in said
+    assert "Warning" not in said
+    assert (served["host"], served["port"], served["token"]) == ("127.0.0.1", 8000, None)
+    assert served["names"] == ("search.example.org",)
+    assert (served["limits"].rate, served["limits"].burst) == (2, 6)
+
+
+def test_serving_others_without_a_token_warns(collection, served, monkeypatch):
+    assert "Warning: all who reach 0.0.0.0" in run("serve", collection, "--host", "0.0.0.0").output
+    assert "Warning: all who reach ::" in run("serve", collection, "--host", "::").output
+    monkeypatch.setenv("CORRHASH_TOKEN", "0123456789abcdef")
+    assert "Warning" not in run("serve", collection, "--host", "0.0.0.0").output
+    assert served["token"] is None  # without --writable nobody writes
+
+
+def test_the_token_comes_from_a_file_or_the_environment(
+    collection, served, monkeypatch, tmp_path, capsys
+):
+    assert "needs a token" in fail(monkeypatch, capsys, "serve", collection, "--writable")
+    (tmp_path / "token").write_text("a token in a file\n")
+    run("serve", collection, "--writable", "--token-file", tmp_path / "token")
+    assert served["token"] == "a token in a file"
+    monkeypatch.setenv("CORRHASH_TOKEN", "0123456789abcdef")
+    run("serve", collection, "--writable")
+    assert served["token"] == "0123456789abcdef"
+    monkeypatch.setenv("CORRHASH_TOKEN", "short")
+    assert "at least 16 characters. Got 5" in fail(monkeypatch, capsys, "serve", collection)
+    absent = ("--token-file", tmp_path / "none")
+    assert "Cannot read the token" in fail(monkeypatch, capsys, "serve", collection, *absent)
+
+
+def test_without_the_web_framework_help_comes_and_serving_names_the_extra():
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(['fastapi', 'starlette', 'uvicorn'])); "
+        "from corrhash.cli import main; sys.argv = ['corrhash', *sys.argv[1:]]; main()"
+    )
+
+    def said(*arguments):
+        command = [sys.executable, "-c", code, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    for arguments in (["--help"], ["serve", "--help"]):
+        answer = said(*arguments)
+        assert answer.returncode == 0, answer.stderr
+        assert "Open a collection to browsers" in answer.stdout
+    answer = said("serve", "photos")
+    assert answer.returncode == 2
+    assert "pip install corrhash[serve]" in " ".join(answer.stderr.split())
+    assert "Traceback" not in answer.stderr

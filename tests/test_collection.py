@@ -79,6 +79,10 @@ def keys(matches):
     return [match.key for match in matches]
 
 
+def same(codes, others):
+    return np.array_equal(codes.packed, others.packed)
+
+
 def nearest_rows(queries, database, k):
     distances = queries.hamming(database).astype(int)[0]
     order = np.argsort(distances, kind="stable")[:k]
@@ -343,6 +347,65 @@ def test_questions_that_make_no_sense_are_told(filled, world, tmp_path):
     pictures.add([{"image": path} for path in world.paths[:3]])
     with pytest.raises(InputError, match="has the code of a text. Ask for a picture: --find image"):
         pictures.search_text(words, find="text")
+
+
+def test_an_item_is_searched_with_and_left_out(address, world):
+    collection = Collection.create(address, *world.model)
+    collection.add(world.records(range(30)))
+    for side in ("image", "text"):
+        rows, _ = nearest_rows(world.codes("image")[7], world.codes(side)[:30], 30)
+        expected = [f"scene {row}" for row in rows if row != 7]
+        found = collection.search_item("scene 7", 30, side, rerank=False)
+        assert keys(found) == expected
+        page = collection.search_item("scene 7", 5, side, rerank=False, offset=3)
+        assert keys(page) == expected[3:8]
+    narrowed = collection.search_item("scene 7", 30, where="row < 9")
+    assert set(keys(narrowed)) == {f"scene {row}" for row in range(9) if row != 7}
+    assert same(collection.code_of("scene 7"), world.codes("image")[7])
+    with pytest.raises(InputError, match="There is no item 'nobody'"):
+        collection.search_item("nobody")
+
+
+def test_an_item_without_a_picture_searches_by_its_text(world):
+    collection = Collection.create("memory:", *world.model, store_scores=True)
+    collection.add([*world.records(range(5)), {"key": "words", "text": world.scenes.captions[4]}])
+    assert same(collection.code_of("words"), world.codes("text")[4])
+    first = collection.search_item("words", 1, "text")[0]
+    assert (first.key, first.distance) == ("scene 4", 0)
+    assert first.score == pytest.approx(1, abs=1e-3)
+
+
+def test_searching_takes_two_steps_or_one(address, world):
+    collection = Collection.create(address, *world.model)
+    collection.add(world.records(range(30)))
+    texts, images = world.scenes.captions[:3], world.scenes.images[:3]
+    of_words, of_pictures = collection.score_words(texts), collection.score_pictures(images)
+    assert same(Codes.from_scores(of_words), world.codes("text")[:3])
+    assert same(Codes.from_scores(of_pictures), world.codes("image")[:3])
+    for how in ({}, {"rerank": False, "where": "row > 9", "offset": 2}):
+        in_two = collection.search_scores(of_words, 5, "image", **how)
+        assert in_two == collection.search_words(texts, 5, "image", **how)
+        in_two = collection.search_scores(of_pictures, 5, "text", **how)
+        assert in_two == collection.search_pictures(images, 5, "text", **how)
+
+
+def test_codes_and_items_come_by_id(address, world):
+    collection = Collection.create(address, *world.model)
+    collection.add([*world.records(range(4)), {"key": "words", "text": world.scenes.captions[4]}])
+    ids = collection.ids_of(["scene 2", "nobody", "words"])
+    assert set(ids) == {"scene 2", "words"}
+    asked = [ids["words"], 999, ids["scene 2"]]
+    codes = collection.codes_of(asked, "image")
+    assert list(codes) == [ids["scene 2"]]
+    assert same(codes[ids["scene 2"]], world.codes("image")[2])
+    assert set(collection.codes_of(asked, "text")) == set(ids.values())
+    words, missing, scene = collection.items_of(asked)
+    assert missing is None
+    assert (words.key, scene.key) == ("words", "scene 2")
+    (small,) = collection.items_of([ids["scene 2"]], ["thumbnail"])
+    assert small.thumbnail
+    assert [item.key for item in collection.first_items(3)] == ["scene 0", "scene 1", "scene 2"]
+    assert len(collection.first_items(99)) == 5
 
 
 OLD = Path(__file__).parent / "data" / "collection-0.1"

@@ -168,6 +168,27 @@ def test_a_filter_means_the_same_to_every_engine(address):
             assert_answers(nearest, codes[:3], codes[expected], expected, 5)
 
 
+def test_a_filter_asked_again_sees_what_has_changed(address):
+    index = open_index(address, 16)
+    codes = random_codes(9, 16)
+
+    def items(*kept):
+        return [Item(f"{i} {kind}", metadata={"kept": kind}) for i, kind in enumerate(kept)]
+
+    index.add(np.arange(4), codes[:4], items(1, True, 1, 0))
+    for where, ids in (("kept = 1", [0, 2]), ("kept = true", [1]), ("kept = 1", [0, 2])):
+        for _ in range(2):
+            assert sorted(index.search(codes[:1], 9, where=where).rows[0]) == ids
+    index.add([7], codes[7:8], [Item("new", metadata={"kept": 1})])
+    assert sorted(index.search(codes[:1], 9, where="kept = 1").rows[0]) == [0, 2, 7]
+    index.delete([0])
+    assert sorted(index.search(codes[:1], 9, where="kept = 1").rows[0]) == [2, 7]
+    index.upsert([3], codes[8:], [Item("3 0", metadata={"kept": 1})])
+    answer = index.search(codes[8:], 9, where="kept = 1")
+    assert sorted(answer.rows[0]) == [2, 3, 7]
+    assert answer.distances[0, 0] == 0
+
+
 def test_items_come_back_as_they_were_given(address):
     index = open_index(address, 16)
     items = items_of_many_kinds()

@@ -20,6 +20,7 @@ LAYERS = [
     ["methods", "records"],
     ["encoder", "saved_model", "sources"],
     ["collection", "experiments", "sheet"],
+    ["service", "client"],
     ["demo", "cli_collections", "cli_study"],
     ["cli"],
 ]
@@ -40,7 +41,13 @@ HOMES = {
     "llvmlite": ["kernels"],
     "lancedb": ["index.lancedb"],
     "pymilvus": ["index.milvus"],
-    "PIL": ["datasets", "networks.pixels", "records", "encoder", "sheet"],
+    "PIL": ["datasets", "networks.pixels", "records", "encoder", "sheet", "service.uploads"],
+    "fastapi": ["service"],
+    "starlette": ["service"],
+    "pydantic": ["service.messages"],
+    "uvicorn": ["service.run"],
+    "prometheus_client": ["service.metrics"],
+    "urllib3": ["client"],
 }
 
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.name not in ("__main__.py",))

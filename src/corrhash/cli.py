@@ -86,7 +86,7 @@ CacheOption = Annotated[
 def demo(
     folder: Annotated[Path, typer.Option("--out", help="For pictures and model.")] = Path("demo"),
     pictures: Annotated[int, typer.Option(help="How many scenes to draw.", min=600)] = 6000,
-    epochs: Annotated[int, typer.Option(help="Passes over the training pictures.", min=1)] = 12,
+    epochs: Annotated[int, typer.Option(help="Passes over the training pictures.", min=1)] = 8,
     seed: SeedOption = 0,
 ) -> None:
     """Draw pictures, learn codes from their pixels, search both ways: all in a few minutes.
@@ -110,9 +110,10 @@ def demo(
     cli_collections.print_matches(f"“{words}”, without cats", matches)
     for what, path in result.files.items():
         _say(f"{what}: {path}")
-    _say(f"Next: corrhash evaluate {shlex.quote(str(folder / 'model'))} scenes")
-    collection = shlex.quote(str(folder / "collection"))
-    _say(f"Or:   corrhash search {collection} boat sea --sheet boats.jpg")
+    command, collection = _called_as(), shlex.quote(str(folder / "collection"))
+    _say(f"Next: {command} evaluate {shlex.quote(str(folder / 'model'))} scenes")
+    _say(f"Or:   {command} search {collection} boat sea --sheet boats.jpg")
+    _say(f"Page: {command} serve {collection}")
 
 
 @app.command()
@@ -326,7 +327,7 @@ def encode(
     _say(f"{codes['image']} of images and of texts each: {path}")
 
 
-for verb in ("index", "search", "info", "export", "copy"):
+for verb in ("index", "search", "serve", "info", "export", "copy"):
     app.command()(getattr(cli_collections, verb))
 app.command()(cli_study.run)
 app.command()(cli_study.report)
@@ -468,6 +469,13 @@ def datasets(
 
 
 app.command()(cli_collections.engines)
+
+
+def _called_as() -> str:
+    """What to type to call this program again: its path, where its name alone would not do."""
+    program = Path(sys.argv[0])
+    known = program.name != "corrhash" or shutil.which("corrhash")
+    return "corrhash" if known else shlex.quote(str(program))
 
 
 def _version(wanted: bool) -> None:

@@ -311,6 +311,23 @@ class Collection:
         assert item is not None
         return item
 
+    def items_of(self, ids: Sequence[int], fields: Sequence[str] = SHOWN) -> list[Item | None]:
+        """What is kept of items, by the ids of matches; None where there is none."""
+        return self.index.get(ids, fields)
+
+    def ids_of(self, keys: Sequence[str]) -> dict[str, int]:
+        """The ids of those keys that there are."""
+        return self.index.ids_of(keys)
+
+    def codes_of(self, ids: Sequence[int], side: str) -> dict[int, Codes]:
+        """The code of the picture or of the text of each item that has one, by id."""
+        rows, codes = self.index.codes_of(ids, side)
+        return {ids[row]: codes[[at]] for at, row in enumerate(rows.tolist())}
+
+    def first_items(self, n: int) -> list[Item]:
+        """The items that have been there longest, to tell what a collection is about."""
+        return [item for entries in islice(self.index.batches(n), 1) for item in entries.items]
+
     def _id_of(self, key: str) -> int:
         ids = self.index.ids_of([key])
         if key not in ids:
@@ -349,6 +366,10 @@ class Collection:
         rerank : rank the nearest 100 once more, by real-valued scores.
         thumbnails : whether matches carry their small pictures.
         """
+        return self.search_scores(self.score_words(texts), k, find, **how)
+
+    def score_words(self, texts: Any) -> NDArray[Any]:
+        """(n, n_bits) scores of texts, whose signs are their codes."""
         if isinstance(texts, list):
             texts = [_check_words(text) for text in texts]
         read = self.reader.read_texts(texts)
@@ -358,17 +379,45 @@ class Collection:
                 f"The model knows no word of {asked}. Use words as they occur in the texts it was "
                 "trained on."
             )
-        return self._search(self.hasher.score_text(read), k, find, **how)
+        return self.hasher.score_text(read)
 
     def search_pictures(
         self, images: Any, k: int = 10, find: str = "text", **how: Any
     ) -> list[list[Match]]:
         """Items for each of several pictures or feature vectors, as :meth:`search_words`."""
+        return self.search_scores(self.score_pictures(images), k, find, **how)
+
+    def score_pictures(self, images: Any) -> NDArray[Any]:
+        """(n, n_bits) scores of pictures or feature vectors, whose signs are their codes."""
         if getattr(images, "ndim", 0) != 2:
             images = [open_picture(image) for image in images]
-        return self._search(
-            self.hasher.score_image(self.reader.read_images(images)), k, find, **how
-        )
+        return self.hasher.score_image(self.reader.read_images(images))
+
+    def search_item(
+        self, key: str, k: int = 10, find: str = "image", *, offset: int = 0, **how: Any
+    ) -> list[Match]:
+        """Items like one that is there, itself left out; by its picture if it has one.
+
+        ``how`` is as for :meth:`search_words`.
+        """
+        number = self._id_of(key)
+        side, codes = self._side_of(number)
+        scores = self._vectors([number], side)[number][None] if how.pop("rerank", True) else None
+        # It stands somewhere among those at distance 0, or is not found by this side at all.
+        (found,) = self._matches(codes, scores, offset + check_k(k) + 1, find, **how)
+        return [match for match in found if match.id != number][offset : offset + k]
+
+    def code_of(self, key: str) -> Codes:
+        """The code by which :meth:`search_item` searches."""
+        return self._side_of(self._id_of(key))[1]
+
+    def _side_of(self, number: int) -> tuple[str, Codes]:
+        """The side by which an item searches, and its code."""
+        for side in SIDES:
+            _, codes = self.index.codes_of([number], side)
+            if len(codes):
+                return side, codes
+        raise InputError(f"Item {number} of {self.uri} has just been deleted.")
 
     def search_codes(
         self, codes: Codes, k: int = 10, find: str = "image", **how: Any
@@ -380,9 +429,16 @@ class Collection:
         """Ids and distances alone, for those who need no items; ``where`` and ``radius`` too."""
         return self.index.search(codes, k, side=find, **how)
 
-    def _search(
-        self, scores: NDArray[Any], k: int, find: str, *, rerank: bool = True, **how: Any
+    def search_scores(
+        self,
+        scores: NDArray[Any],
+        k: int = 10,
+        find: str = "image",
+        *,
+        rerank: bool = True,
+        **how: Any,
     ) -> list[list[Match]]:
+        """Items for each row of what :meth:`score_words` or :meth:`score_pictures` gave."""
         return self._matches(Codes.from_scores(scores), scores if rerank else None, k, find, **how)
 
     def _matches(

@@ -105,8 +105,9 @@ def _draw_answers(collection: Collection, path: Path) -> None:
     """A row for each search: its words, and the pictures whose codes are nearest."""
     pictures, texts = [], []
     for words in SEARCHES:
-        for match in collection.search_text(words, ANSWERS, thumbnails=True):
+        for place, match in enumerate(collection.search_text(words, ANSWERS, thumbnails=True)):
             pictures.append(small_picture(match.item.thumbnail))
-            texts.append(f"“{words}” {match.distance} bits away")
+            away = f"{match.distance} bits away"
+            texts.append(f"“{words}”: {away}" if place == 0 else away)
     title = "Words and their pictures"
     save_sheet(contact_sheet(pictures, texts, columns=ANSWERS, side=112, title=title), path)

@@ -12,8 +12,9 @@ the same kind: ``year != 2015`` leaves out items without a year.
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, cast
 
@@ -21,6 +22,15 @@ from corrhash.errors import InputError
 
 Value = str | float | bool
 Operator = Literal["=", "!=", "<", "<=", ">", ">="]
+
+_COMPARISONS: dict[Operator, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 TEXT_FIELDS = ("key", "text", "path")
 """Fields that every item has, as texts; all other names are metadata."""
@@ -90,24 +100,45 @@ def parse_filter(text: str) -> Filter:
     return _Parser(text).parse()
 
 
+Test = Callable[[Mapping[str, Any]], bool]
+"""Whether an item's fields, its labels under ``labels``, pass a filter."""
+
+
 def holds(where: Filter, fields: Mapping[str, Any]) -> bool:
     """Whether an item's fields (its labels under ``labels``) pass a filter.
 
     >>> holds(parse_filter("year > 2000"), {"year": 1999})
     False
     """
+    return as_test(where)(fields)
+
+
+def as_test(where: Filter) -> Test:
+    """A filter as a function, which is made once for many items."""
     match where:
-        case Compare(field, operator, value):
-            found = fields.get(field)
-            return kind_of(found) == kind_of(value) and _compare(found, operator, value)
+        case Compare(field, sign, value):
+            return _comparison(field, sign, value)
         case HasLabel(label):
-            return label in fields.get("labels", ())
+            return lambda fields: label in fields.get("labels", ())
         case Not(part):
-            return not holds(part, fields)
+            test = as_test(part)
+            return lambda fields: not test(fields)
         case And(parts):
-            return all(holds(part, fields) for part in parts)
+            tests = [as_test(part) for part in parts]
+            return lambda fields: all(test(fields) for test in tests)
         case Or(parts):
-            return any(holds(part, fields) for part in parts)
+            tests = [as_test(part) for part in parts]
+            return lambda fields: any(test(fields) for test in tests)
+
+
+def _comparison(field: str, sign: Operator, value: Value) -> Test:
+    kind, compare = kind_of(value), _COMPARISONS[sign]
+
+    def test(fields: Mapping[str, Any]) -> bool:
+        found = fields.get(field)
+        return kind_of(found) == kind and compare(found, value)
+
+    return test
 
 
 def kind_of(value: Any) -> str | None:
@@ -117,18 +148,6 @@ def kind_of(value: Any) -> str | None:
     if isinstance(value, (int, float)):
         return "number"
     return "text" if isinstance(value, str) else None
-
-
-def _compare(found: Any, operator: Operator, value: Value) -> bool:
-    outcome = (found > value) - (found < value)
-    return {
-        "=": outcome == 0,
-        "!=": outcome != 0,
-        "<": outcome < 0,
-        "<=": outcome <= 0,
-        ">": outcome > 0,
-        ">=": outcome >= 0,
-    }[operator]
 
 
 class _Token(NamedTuple):
@@ -208,10 +227,10 @@ class _Parser:
         self._next()
         if self._peek().kind != "operator":
             raise self._error("one of = != < <= > >=")
-        operator = cast(Operator, self._next().text)
-        return Compare(name.text, operator, self._value(operator))
+        sign = cast(Operator, self._next().text)
+        return Compare(name.text, sign, self._value(sign))
 
-    def _value(self, operator: Operator) -> Value:
+    def _value(self, sign: Operator) -> Value:
         token = self._peek()
         if token.kind == "text":
             return _unquoted(self._next().text)
@@ -220,9 +239,9 @@ class _Parser:
         truth = {"true": True, "false": False}.get(token.text.lower())
         if truth is None:
             raise self._error("a number, a text in quotes, true or false")
-        if operator not in ("=", "!="):
+        if sign not in ("=", "!="):
             raise InputError(
-                f"Truths are compared with = and != only. Got {operator} in {self.text!r}."
+                f"Truths are compared with = and != only. Got {sign} in {self.text!r}."
             )
         self._next()
         return truth

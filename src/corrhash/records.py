@@ -187,6 +187,7 @@ def thumbnail(picture: Image.Image) -> bytes:
     """A small JPEG, at most 256 pixels wide and high."""
     small = picture.copy()
     small.thumbnail((THUMBNAIL, THUMBNAIL), Image.Resampling.LANCZOS)
+    small.info.clear()  # a comment in the file would be written along
     file = io.BytesIO()
     small.save(file, "JPEG", quality=QUALITY)
     return file.getvalue()

@@ -78,7 +78,7 @@ def test_a_result_tells_what_it_rests_on(result):
     )
     assert len(facts["dataset"]["fingerprint"]) == len(facts["dataset"]["split"]) == 16
     assert 0.2 < facts["dataset"]["share_similar_training_pairs"] < 0.5
-    assert facts["dataset"]["image_features"] == "vectors of the dataset"
+    assert facts["dataset"]["image_features"] == "ready vectors"
     assert facts["sign"].startswith("score > 0 gives +1")
     assert facts["directions"]["image->text"]["hamming"]["depth"] is None
     assert set(facts["seconds"]) == set(facts["peak_mb"]) == {"fit", "encode", "evaluate"}

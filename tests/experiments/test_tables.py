@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -73,3 +74,10 @@ def test_the_best_and_the_second_of_each_column_are_marked():
 def test_differences_have_a_sign_unless_they_are_zero(value, text):
     assert three_digits(value, sign=True) == text
     assert three_digits(float("nan")) == "-"
+
+
+def test_each_form_numbers_titles_and_names_marks_in_its_own_way():
+    table = replace(TABLE, title="Table 1. MAP", caption="Best in bold, second underlined.")
+    assert r"\caption{MAP. Best in bold, second underlined.}" in table.as_latex()
+    assert "second in italics" in table.as_markdown()
+    assert "Table 1. MAP" in table.as_html()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from corrhash import Codes, InputError
-from corrhash.index import Item, lancedb, open_index
+from corrhash.index import Item, code_table, lancedb, open_index
 from corrhash.index.lancedb import LanceIndex
 
 
@@ -38,6 +38,23 @@ def test_files_are_merged_when_there_are_many(tmp_path, monkeypatch):
     index.compact()
     assert reader.search(codes[8], 2).rows.tolist() == [[7, 8]]
     assert reader.ids_of(["other", "key 7", "key 9", "key 10"]) == {"other": 7, "key 10": 10}
+
+
+def test_multi_index_hashing_answers_alike_also_after_files_are_merged(tmp_path, monkeypatch):
+    monkeypatch.setattr(code_table, "WORTH_TABLES", 1000)
+    index, codes = open_index(tmp_path / "c", 64), random_codes(1600)
+    index.use_multi_index()
+    for start in range(0, 1600, 400):
+        index.add(np.arange(start, start + 400), codes[start : start + 400])
+        nearest = index.search(codes[start : start + 2], 3)
+        assert nearest.rows[:, 0].tolist() == [start, start + 1]
+    index.delete([5])
+    index.compact()
+    expected = LanceIndex.open(tmp_path / "c", 64).search(codes[4:7], 20)
+    answer = index.search(codes[4:7], 20)
+    assert index._tables["image"].view().tables is not None
+    np.testing.assert_array_equal(answer.rows, expected.rows)
+    np.testing.assert_array_equal(answer.distances, expected.distances)
 
 
 def test_a_search_reads_only_what_is_new(tmp_path, monkeypatch):

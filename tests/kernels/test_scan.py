@@ -140,6 +140,39 @@ def test_the_answer_does_not_depend_on_the_number_of_threads(n_queries):
         np.testing.assert_array_equal(together[1], alone[1])
 
 
+@pytest.mark.parametrize("n_queries", [1, 2, 9, 40])
+@pytest.mark.parametrize(("n_bits", "n"), [(64, 300_001), (128, 270_000)])
+def test_few_queries_share_the_rows_over_threads_and_answer_alike(n_queries, n_bits, n):
+    queries = random_planes(n_queries, n_bits, seed=14)
+    database = random_planes(n, n_bits, seed=15, n_distinct=5000)  # with ties between the parts
+    for k in (1, 100, 500):
+        alone = scan.nearest(queries, database, n_bits, k, threads=1)
+        for threads in (2, 3, 5):
+            assert len(scan._parts_of_rows(n_queries, database, k, threads)) > 1
+            together = scan.nearest(queries, database, n_bits, k, threads)
+            np.testing.assert_array_equal(together[0], alone[0])
+            np.testing.assert_array_equal(together[1], alone[1])
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7, 100])
+@pytest.mark.parametrize("n", [64, 1000, 127_681, 262_144, 262_145, 1_000_003])
+def test_parts_of_rows_cover_each_row_once_in_order(threads, n):
+    for n_queries in (1, 5, 31, 3000):
+        parts = scan._parts_of_rows(n_queries, np.empty((1, n), np.uint64), 10, threads)
+        assert [start for start, _ in parts] == [0, *(stop for _, stop in parts[:-1])]
+        assert parts[-1][1] == n
+        assert len(parts) <= threads
+        assert all(stop - start >= 10 for start, stop in parts)
+
+
+def test_threads_share_queries_if_there_are_many_and_rows_only_if_that_pays():
+    database = np.empty((1, 1_000_000), np.uint64)
+    assert len(scan._parts_of_rows(1, database, 100, 2)) == 2
+    assert len(scan._parts_of_rows(64, database, 100, 2)) == 1
+    assert len(scan._parts_of_rows(1, database, 10_000, 2)) == 1  # both would keep so many
+    assert len(scan._parts_of_rows(1, database[:, :10_000], 1, 2)) == 1  # sooner done than told
+
+
 def test_read_only_and_strided_planes_are_searched_like_others():
     codes = Codes.from_scores(np.random.default_rng(11).normal(size=(3000, 64)))
     planes = codes.planes()

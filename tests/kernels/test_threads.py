@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -43,6 +46,72 @@ def test_an_error_in_a_slice_is_raised():
 
     with pytest.raises(ZeroDivisionError):
         split_over_threads(work, 100, 3)
+
+
+def test_an_error_of_the_calling_thread_waits_for_the_others():
+    started, finished = threading.Event(), []
+
+    def work(start, stop):
+        if threading.current_thread() is threading.main_thread():
+            started.wait(10)
+            raise ZeroDivisionError
+        started.set()
+        time.sleep(0.05)
+        finished.append(start)
+
+    with pytest.raises(ZeroDivisionError):
+        split_over_threads(work, 2, 2)
+    assert len(finished) == 1
+
+
+def test_work_may_be_split_again_inside():
+    seen = np.zeros((40, 40), int)
+
+    def outer(start, stop):
+        def inner(first, last):
+            seen[start:stop, first:last] += 1
+
+        split_over_threads(inner, 40, 3)
+
+    split_over_threads(outer, 40, 3)
+    assert (seen == 1).all()
+
+
+def test_several_threads_may_ask_at_once():
+    seen = np.zeros((20, 100), int)
+
+    def ask(number):
+        def work(start, stop):
+            seen[number, start:stop] += 1
+
+        split_over_threads(work, 100, 4)
+
+    with ThreadPoolExecutor(20) as pool:
+        list(pool.map(ask, range(20)))
+    assert (seen == 1).all()
+
+
+def test_helpers_stay_for_the_next_call():
+    def n_helpers():
+        return sum("corrhash" in thread.name for thread in threading.enumerate())
+
+    before = n_helpers()
+    for _ in range(100):
+        split_over_threads(lambda start, stop: None, 2, 2)
+    # A helper may still be on its way back when the next call looks for one.
+    assert 1 <= n_helpers() < before + 20
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="This system starts processes otherwise.")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_gets_helpers_of_its_own():
+    split_over_threads(lambda start, stop: time.sleep(0.01), 2, 2)
+    child = os.fork()
+    if child == 0:
+        seen = []
+        split_over_threads(lambda start, stop: (time.sleep(0.01), seen.append(start)), 4, 2)
+        os._exit(0 if sorted(seen) == [0, 1, 2, 3] else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_none_means_all_cores_and_less_than_one_is_refused():

@@ -100,7 +100,8 @@ def test_words_that_act_as_labels_say_nothing_of_pairs_within_a_side(pairs):
 def test_the_literal_mode_has_the_published_settings():
     hasher = CHN.literal(16, delta=0.7, lambda_=0.2, epochs=5)
     assert hasher.delta_cosine == hasher.delta_quantization == 0.7
-    assert not hasher.pair_weights
+    assert hasher.pair_weights is False
+    assert (hasher.within, hasher.networks.root, hasher.networks.noise) == (0.0, False, 0.0)
     training = hasher.training
     assert (training.optimizer, training.batch_size, training.weight_decay) == ("sgd", 64, 5e-4)
     assert (training.epochs, training.new_layers) == (5, 10.0)

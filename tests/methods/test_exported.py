@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -57,6 +58,13 @@ def check_same_scores(hasher, exported, pairs):
 def test_networks_on_features_and_tags_give_the_same_scores(name, depth, pairs, tmp_path):
     hasher = train_and_export(name, pairs, tmp_path, Networks(width=64, depth=depth))
     check_same_scores(hasher, Hasher.load(tmp_path), pairs)
+
+
+def test_roots_of_features_that_are_never_negative_are_exported(pairs, tmp_path):
+    positive = replace(pairs, images=abs(pairs.images))
+    hasher = train_and_export("chn", positive, tmp_path, Networks(width=64))
+    assert hasher.image_network_.body.standardise.rooted
+    check_same_scores(hasher, Hasher.load(tmp_path), positive)
 
 
 @pytest.mark.parametrize("size", [None, 40])

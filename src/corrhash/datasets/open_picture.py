@@ -44,17 +44,19 @@ def open_picture(path: str | Path) -> Image.Image:
     with Image.open(path) as picture:
         picture.draft(None, (ENOUGH, ENOUGH))  # JPEG only: large ones are decoded many times faster
         picture.load()
-        return _rgb(_upright(picture))
+        return as_rgb(upright(picture))
 
 
-def _upright(picture: Image.Image) -> Image.Image:
+def upright(picture: Image.Image) -> Image.Image:
+    """The way up that the camera noted."""
     try:
         return ImageOps.exif_transpose(picture)
     except UNREADABLE:  # a damaged note of the camera does not spoil the picture
         return picture
 
 
-def _rgb(picture: Image.Image) -> Image.Image:
+def as_rgb(picture: Image.Image) -> Image.Image:
+    """Any mode as RGB: transparency shows white, deep greys are brought to eight bits."""
     if picture.mode in _SIXTEEN_BITS:
         return _from_grey(np.asarray(picture).astype(np.float32) / 257)
     if picture.mode in ("I", "F"):

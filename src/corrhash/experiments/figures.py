@@ -33,7 +33,8 @@ def draw_figures(found: Gathered) -> Iterator[tuple[str, str, bytes]]:
             "training",
             draw_training,
             "Training curves: the loss, scaled by its first epoch, and MAP "
-            "of validation items where it was looked at",
+            "of validation items where it was looked at, by what the method was taught "
+            "(methods of pairs: only an item's own partner is right)",
         ),
         (
             "distances",

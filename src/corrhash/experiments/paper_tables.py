@@ -63,7 +63,7 @@ def _by_length(found: Gathered, rows: Sequence[str], name: str, heading: str, no
         texts = [[mean_and_deviation(m) for m in of_row] for of_row in maps]
         for row, entries in zip(rows, marked(values, texts), strict=True):
             body.append([Entry(arrow(direction)), Entry(title(row)), *entries])
-    note = f"{note} Best in bold, second underlined (in Markdown, in italics)."
+    note = f"{note} Best in bold, second underlined."
     return Table(name, heading, heads, body, note, [len(rows)])
 
 

@@ -255,7 +255,7 @@ def _what_images_are(experiment: Experiment, split: RetrievalSplit) -> str:
     features, images = image_features_of(experiment), split.pairs.images
     ready = features == PICTURES and not _has_pictures(split)
     passed = features == SIMPLE and images.shape[1] != N_FEATURES
-    return "vectors of the dataset" if ready or passed else features
+    return "ready vectors" if ready or passed else features
 
 
 def _plain(value: Any) -> Any:

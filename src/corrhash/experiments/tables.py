@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -58,7 +59,8 @@ class Table:
         lines = [f"**{self.title}**", "", _line(names), "|---" * len(names) + "|"]
         style = {"": "{}", "best": "**{}**", "second": "*{}*"}
         lines += [_line([style[e.mark].format(e.text) for e in row]) for row in self.rows]
-        return "\n".join([*lines, "", self.caption, ""])
+        caption = self.caption.replace("second underlined", "second in italics")
+        return "\n".join([*lines, "", caption, ""])
 
     def as_csv(self) -> str:
         """Without marks."""
@@ -79,9 +81,10 @@ class Table:
             [
                 r"\begin{table*}",
                 r"\centering",
-                rf"\caption{{{_tex(self.title)}. {_tex(self.caption)}}}",
+                rf"\caption{{{_tex(_without_number(self.title))}. {_tex(self.caption)}}}",
                 rf"\label{{table:{self.name}}}",
                 r"\scriptsize",
+                r"\renewcommand{\arraystretch}{1.2}",
                 rf"\begin{{tabular}}{{{_tex_columns(self.heads)}}}",
                 r"\hline",
                 *_tex_heads(self.heads),
@@ -105,6 +108,11 @@ class Table:
             lines.append(f"<tr{rule}>{''.join(cells)}</tr>")
         lines += ["</tbody></table></div>", f"<figcaption>{html.escape(self.caption)}</figcaption>"]
         return "\n".join([*lines, "</figure>", ""])
+
+
+def _without_number(title: str) -> str:
+    """The title of ``Table 1. MAP``: LaTeX numbers tables itself."""
+    return re.sub(r"^Table \d+\. ", "", title)
 
 
 def three_digits(value: float, sign: bool = False) -> str:

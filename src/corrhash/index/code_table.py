@@ -8,11 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corrhash.codes import Codes
-from corrhash.kernels.scan import nearest
+from corrhash.errors import InputError
+from corrhash.kernels.multi_index import N_BITS as TABLE_BITS
+from corrhash.kernels.multi_index import MultiIndex
+from corrhash.kernels.scan import FEW, nearest
 from corrhash.ranking import Ranking
 
 GROWTH = 1.5
 """How much room a full table makes: the cost of an added code stays the same however many."""
+
+WORTH_TABLES = 4_000_000
+"""Codes from which on a lone query is answered faster by multi-index hashing, random ones too."""
+
+LATER_ROWS = 1 / 16
+"""Rows behind those of the tables, as a share of these, that a search scans before new are made."""
 
 
 class CodeTable:
@@ -23,10 +32,14 @@ class CodeTable:
 
     A :meth:`view` stays as it is whatever comes or goes later: rows are written only behind the
     last one, and everything else makes new arrays.
+
+    :meth:`use_multi_index` makes lone queries faster where there are many codes.
     """
 
     def __init__(self, n_bits: int) -> None:
         self.n_bits = n_bits
+        self._multi_index = False
+        self._made: MultiIndex | None = None  # of the first rows, which are still as they were
         self._n = 0
         self._ids = np.empty(0, dtype=np.int64)
         self._places = np.empty(0, dtype=np.uint64)
@@ -45,13 +58,31 @@ class CodeTable:
         """(n,) where the items of the rows are, for engines to which that means something."""
         return self._places[: self._n]
 
+    def use_multi_index(self) -> None:
+        """Make a :class:`MultiIndex` of the codes for views to come, once there are many."""
+        if self.n_bits != TABLE_BITS:
+            raise InputError(
+                f"Multi-index hashing is for codes of {TABLE_BITS} bits. Got {self.n_bits}. "
+                "Do without it: the scan is as exact."
+            )
+        self._multi_index = True
+
     def view(self) -> TableView:
         """What there is now."""
         if len(self._planes) > 1 and self._planes.shape[1] != self._n:
             # The scan wants each plane right behind the one before: give spare room back.
             self._planes = np.ascontiguousarray(self._planes[:, : self._n])
             self._ids, self._places = self.ids, self.places
-        return TableView(self.ids, self.places, self._planes[:, : self._n], self.n_bits)
+        planes = self._planes[:, : self._n]
+        return TableView(self.ids, self.places, planes, self.n_bits, self._tables())
+
+    def _tables(self) -> MultiIndex | None:
+        """Tables of nearly all rows, where they are wanted and pay."""
+        if not self._multi_index or self._n < WORTH_TABLES:
+            return None
+        if self._made is None or self._n > (1 + LATER_ROWS) * len(self._made):
+            self._made = MultiIndex.build(self._planes[0, : self._n])
+        return self._made
 
     def add(
         self, ids: NDArray[np.int64], codes: Codes, places: NDArray[np.uint64] | None = None
@@ -88,6 +119,7 @@ class CodeTable:
         self._places = np.insert(self.places, at, places)
         self._ids = np.insert(self.ids, at, ids)
         self._n = len(self._ids)
+        self._made = None
 
     def keep(self, kept: NDArray[np.bool_]) -> None:
         """Forget the rows that are not among ``kept``, (n,)."""
@@ -97,6 +129,7 @@ class CodeTable:
         self._places = self.places[kept]
         self._ids = self.ids[kept]
         self._n = len(self._ids)
+        self._made = None
 
     def delete(self, ids: NDArray[np.int64]) -> None:
         """Forget ids, where they are there."""
@@ -114,6 +147,7 @@ class TableView:
     places: NDArray[np.uint64]
     planes: NDArray[np.uint64]
     n_bits: int
+    tables: MultiIndex | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -129,7 +163,10 @@ class TableView:
         if k == 0 or len(queries) == 0:
             empty = np.empty((len(queries), k), dtype=np.int64)
             return Ranking(empty, empty.astype(np.int32))
-        rows, distances = nearest(queries.planes(), self.planes, self.n_bits, k, threads)
+        if self.tables is not None and len(queries) < FEW:
+            rows, distances = self.tables.nearest(queries.planes(), self.planes, k, threads)
+        else:
+            rows, distances = nearest(queries.planes(), self.planes, self.n_bits, k, threads)
         return Ranking(self.ids[rows], distances)
 
     def codes(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], Codes]:

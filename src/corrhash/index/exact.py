@@ -11,18 +11,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from corrhash.codes import Codes, check_codes, check_n_bits, check_same_bits
-from corrhash.filters import Filter, as_filter, holds
+from corrhash.filters import Filter, as_filter, as_test
 from corrhash.index.base import check_k, check_radius
-from corrhash.index.code_table import CodeTable, rows_of
+from corrhash.index.code_table import CodeTable, TableView, rows_of
 from corrhash.index.entries import Entries, SideCodes, as_entries, as_ids, check_free, sides_of
 from corrhash.index.item import SHOWN, SIDES, Item, check_fields, check_side
 from corrhash.ranking import Ranking
+
+_NOTHING = Item()  # what an item is that was not given
 
 
 class ExactIndex:
     """Codes and items in memory, gone with the process; answers are exact.
 
-    A code of 64 bits takes 24 bytes with its id and a place that other engines use.
+    A code of 64 bits takes 24 bytes with its id and a place that other engines use. What passed the
+    last filter is kept beside, so that the next search with it is as fast as one without.
 
     Parameters
     ----------
@@ -58,6 +61,7 @@ class ExactIndex:
         self._items: dict[int, Item] = {}  # only those that were given
         self._ids: dict[str, int] = {}  # by key
         self._next = 0
+        self._filtered: dict[str, tuple[str, TableView]] = {}  # by side: filter, what passed
         self._lock = RLock()
 
     def add(self, ids: ArrayLike, codes: SideCodes, items: Sequence[Item] | None = None) -> None:
@@ -74,7 +78,17 @@ class ExactIndex:
             self.delete(self._taken(entries.ids))
             self._put(entries)
 
+    def use_multi_index(self) -> None:
+        """Answer lone queries of 64 bits from tables that hold each code four times.
+
+        They take 48 bytes a code, and are made when a search finds some millions of codes.
+        """
+        with self._lock:
+            for table in self._tables.values():
+                table.use_multi_index()
+
     def _put(self, entries: Entries) -> None:
+        self._filtered.clear()
         for side, rows, codes in sides_of(entries):
             self._tables[side].add(entries.ids[rows], codes)
         for number, item in zip(entries.ids.tolist(), entries.items, strict=False):
@@ -86,6 +100,7 @@ class ExactIndex:
         """Forget ids; how many of them were there."""
         with self._lock:
             gone = self._taken(as_ids(ids))
+            self._filtered.clear()
             for table in self._tables.values():
                 table.delete(gone)
             for number in gone.tolist():
@@ -107,12 +122,20 @@ class ExactIndex:
         check_same_bits(check_codes(queries).n_bits, self.n_bits)
         k, radius, wanted = check_k(k), check_radius(radius), as_filter(where)
         with self._lock:
-            view = self._tables[check_side(side)].view()
-            if wanted is not None:
-                items = (self._items.get(number, Item()) for number in view.ids.tolist())
-                passing = [holds(wanted, item.fields()) for item in items]
-                view = view.among(np.flatnonzero(passing))
+            view = self._view(check_side(side), wanted)
         return view.nearest(queries, k, self.threads).within(radius)
+
+    def _view(self, side: str, where: Filter | None) -> TableView:
+        """The codes of one side that pass a filter; those of the last one are remembered."""
+        view = self._tables[side].view()
+        if where is None:
+            return view
+        if self._filtered.get(side, ("",))[0] != repr(where):
+            passes = as_test(where)
+            items = (self._items.get(number, _NOTHING) for number in view.ids.tolist())
+            passing = [passes(item.fields()) for item in items]
+            self._filtered[side] = repr(where), view.among(np.flatnonzero(passing))
+        return self._filtered[side][1]
 
     def get(self, ids: ArrayLike, fields: Sequence[str] = SHOWN) -> list[Item | None]:
         """The items of ids, with some of their fields; None where there is none."""
@@ -120,7 +143,7 @@ class ExactIndex:
         with self._lock:
             there = set(self._taken(numbers).tolist())
             return [
-                self._items.get(number, Item()).only(names) if number in there else None
+                self._items.get(number, _NOTHING).only(names) if number in there else None
                 for number in numbers.tolist()
             ]
 
@@ -149,7 +172,7 @@ class ExactIndex:
             codes, rows = {}, {}
             for side, view in views.items():
                 rows[side], codes[side] = view.codes(some)
-            items = [self._items.get(number, Item()) for number in some.tolist()]
+            items = [self._items.get(number, _NOTHING) for number in some.tolist()]
             yield Entries(some, codes, rows, items)
 
     def _taken(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -27,7 +27,7 @@ from corrhash.codes import Codes, check_codes, check_n_bits, check_same_bits
 from corrhash.errors import InputError
 from corrhash.filters import TEXT_FIELDS, And, Compare, Filter, HasLabel, Not, Or, as_filter
 from corrhash.index.base import check_about, check_k, check_radius
-from corrhash.index.code_table import CodeTable, rows_of
+from corrhash.index.code_table import CodeTable, TableView, rows_of
 from corrhash.index.entries import Entries, SideCodes, as_entries, as_ids, check_free
 from corrhash.index.item import FIELDS, SHOWN, SIDES, Item, check_fields, check_side
 from corrhash.ranking import Ranking
@@ -64,7 +64,8 @@ OLD = timedelta(hours=1)
 class LanceIndex:
     """Codes and items in a folder, durable and shared by processes; answers are exact.
 
-    In memory a code of 64 bits takes 24 bytes: itself, its id and the place of its item.
+    In memory a code of 64 bits takes 24 bytes: itself, its id and the place of its item. Those that
+    passed the last filter are kept beside, so that the next search with it is as fast as without.
     """
 
     @classmethod
@@ -109,6 +110,7 @@ class LanceIndex:
         self._lock = RLock()
         self._file_lock = FileLock(folder / LOCK_FILE)
         self._n_written = 0  # rows since files were merged
+        self._multi_index = False
         self._forget()
 
     def _forget(self) -> None:
@@ -117,7 +119,11 @@ class LanceIndex:
         self._n = 0
         self._last_place = -1
         self._tables = {side: CodeTable(self.n_bits) for side in SIDES}
-        self._passing: tuple[int, Filter, NDArray[np.uint64]] | None = None
+        if self._multi_index:
+            self.use_multi_index()
+        # Which version was asked for which filter, and what passed: codes by side, places.
+        self._passing: tuple[tuple[int, str], NDArray[np.uint64]] | None = None
+        self._filtered: dict[str, tuple[tuple[int, str], TableView]] = {}
 
     # Reading
 
@@ -135,11 +141,30 @@ class LanceIndex:
         k, radius, wanted = check_k(k), check_radius(radius), as_filter(where)
         with self._lock:
             self._refresh()
-            view = self._tables[check_side(side)].view()
-            if wanted is not None:
-                passing = np.isin(view.places, self._places_passing(wanted))
-                view = view.among(np.flatnonzero(passing))
+            view = self._view(check_side(side), wanted)
         return view.nearest(queries, k).within(radius)
+
+    def use_multi_index(self) -> None:
+        """Answer lone queries of 64 bits from tables that hold each code four times.
+
+        They take 48 bytes a code, and are made when a search finds some millions of codes.
+        """
+        with self._lock:
+            for table in self._tables.values():
+                table.use_multi_index()
+            self._multi_index = True
+
+    def _view(self, side: str, where: Filter | None) -> TableView:
+        """The codes of one side that pass a filter; those of the last one are remembered."""
+        view = self._tables[side].view()
+        if where is None:
+            return view
+        asked = self._version, repr(where)
+        if side not in self._filtered or self._filtered[side][0] != asked:
+            places = np.sort(self._places_passing(where)).view(np.int64)
+            _, passing = rows_of(places, view.places.view(np.int64))
+            self._filtered[side] = asked, view.among(np.flatnonzero(passing))
+        return self._filtered[side][1]
 
     def _refresh(self) -> None:
         """Bring the codes in memory up to date with the table.
@@ -191,12 +216,13 @@ class LanceIndex:
 
     def _places_passing(self, where: Filter) -> NDArray[np.uint64]:
         """The places of the rows that pass a filter; those of the last one are remembered."""
-        if self._passing is None or self._passing[:2] != (self._version, where):
+        asked = self._version, repr(where)  # as text, in which 1 is not equal to true
+        if self._passing is None or self._passing[0] != asked:
             query = self._table.search().where(as_sql(where)).select(["_rowid"])
             parts = [batch["_rowid"].to_numpy() for batch in query.to_batches(ROWS)]
             places = np.concatenate([np.empty(0, np.uint64), *parts])
-            self._passing = (self._version, where, places)
-        return self._passing[2]
+            self._passing = asked, places
+        return self._passing[1]
 
     def get(self, ids: ArrayLike, fields: Sequence[str] = SHOWN) -> list[Item | None]:
         """The items of ids, with some of their fields; None where there is none.

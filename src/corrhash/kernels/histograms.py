@@ -109,7 +109,7 @@ def distances_to(
 ) -> NDArray[np.uint16]:
     """The distances of one query, by number, to all database rows: (n,)."""
     distances = np.empty(database_planes.shape[1], np.uint16)
-    _fill_distances(query_planes, query, database_planes, 0, distances)
+    fill_distances(query_planes, query, database_planes, 0, distances)
     return distances
 
 
@@ -119,7 +119,7 @@ def shared_labels(
 ) -> NDArray[np.uint16]:
     """How many labels one query, by number, shares with each database row: (n,)."""
     shared = np.empty(database_masks.shape[1], np.uint16)
-    _fill_shared(query_masks, query, database_masks, 0, shared)
+    fill_shared(query_masks, query, database_masks, 0, shared)
     return shared
 
 
@@ -155,14 +155,14 @@ def _count_each(query_planes, database_planes, query_masks, database_masks, coun
     for query in range(start, stop):
         for row in range(0, n, TILE):
             size = min(TILE, n - row)
-            _fill_distances(query_planes, query, database_planes, row, distances[:size])
-            _fill_shared(query_masks, query, database_masks, row, gains[:size])
+            fill_distances(query_planes, query, database_planes, row, distances[:size])
+            fill_shared(query_masks, query, database_masks, row, gains[:size])
             for i in range(size):
                 counts[query, distances[i], min(gains[i], most)] += ONE
 
 
 @njit(nogil=True, cache=True)
-def _fill_distances(query_planes, query, database_planes, row, out):
+def fill_distances(query_planes, query, database_planes, row, out):
     """Distances of the query to as many rows from ``row`` on as ``out`` holds."""
     out[:] = 0
     for word in range(database_planes.shape[0]):
@@ -173,7 +173,7 @@ def _fill_distances(query_planes, query, database_planes, row, out):
 
 
 @njit(nogil=True, cache=True)
-def _fill_shared(query_masks, query, database_masks, row, out):
+def fill_shared(query_masks, query, database_masks, row, out):
     """Numbers of labels shared with as many rows from ``row`` on as ``out`` holds."""
     out[:] = 0
     for word in range(database_masks.shape[0]):

@@ -7,10 +7,15 @@ queries read the database as it is, each by itself, with a prefetch that keeps t
 Either way a query meets the rows in ascending order and keeps a candidate only if its distance is
 *strictly* below the threshold, the k-th smallest distance so far. A later row never displaces an
 earlier one at the same distance: equal distances come out in row order, without a sort.
+
+Several threads share either the queries or, where there are few of these, the rows.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -39,6 +44,15 @@ ROOM = 4_000_000
 
 FEW = 10
 """Fewer queries than this do not pay for the table."""
+
+QUERIES_PER_THREAD = 32
+"""With fewer than this for each thread, threads share the rows: all queries then share a table."""
+
+WORDS_PER_THREAD = 1 << 17
+"""Words of codes that are worth a thread: waking one takes as long as to compare half of them."""
+
+ROWS_PER_ANSWER = 128
+"""Rows for each answer of each thread: all of them find k, which one thread then merges."""
 
 AHEAD = 512
 """Codes between the one that a lone query reads and the one that it has fetched: 4 kB a word."""
@@ -77,49 +91,102 @@ def nearest(
     rows : (n_queries, k).
     distances : (n_queries, k).
     """
-    queries = _frozen(query_planes.T)  # (n_queries, n_words)
-    database = _frozen(database_planes)
-    rows = np.empty((len(queries), k), dtype=np.int64)
-    distances = np.empty((len(queries), k), dtype=np.int32)
+    queries = frozen(query_planes.T)  # (n_queries, n_words)
+    database = frozen(database_planes)
+    threads = n_threads(threads)
+    parts = _parts_of_rows(len(queries), database, k, threads)
+    if len(parts) > 1:
+        return _nearest_in_parts(queries, database, n_bits, k, parts)
+    rows, distances = _empty_answers(len(queries), k)
 
     def search(start: int, stop: int) -> None:
-        part = slice(start, stop)
-        scan = _scan_few if stop - start < FEW else _scan_many
-        scan(queries[part], database, n_bits, k, rows[part], distances[part])
+        some, everything = slice(start, stop), (0, database.shape[1])
+        _scan(queries[some], database, everything, n_bits, k, rows[some], distances[some])
 
     # One slice a thread: each slice turns the whole database round for itself.
-    per_thread = -(-len(queries) // n_threads(threads))
-    split_over_threads(search, len(queries), threads, at_least=per_thread)
+    split_over_threads(search, len(queries), threads, at_least=-(-len(queries) // threads))
     return rows, distances
 
 
-def _frozen(array: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _parts_of_rows(
+    n_queries: int, database: NDArray[np.uint64], k: int, threads: int
+) -> list[tuple[int, int]]:
+    """Spans of rows that threads share, if they do better to share these than the queries."""
+    n = database.shape[1]
+    if n_queries >= QUERIES_PER_THREAD * threads:
+        return [(0, n)]
+    # Searching takes n / n_parts, merging n_parts * k.
+    worth_merging = math.isqrt(n // (ROWS_PER_ANSWER * k))
+    worth_waking = n_queries * database.size // WORDS_PER_THREAD
+    n_parts = max(1, min(threads, worth_merging, worth_waking))
+    starts = [n * part // n_parts // 64 * 64 for part in range(n_parts)]  # whole blocks
+    return list(pairwise([*starts, n]))
+
+
+def _nearest_in_parts(
+    queries: NDArray[np.uint64],
+    database: NDArray[np.uint64],
+    n_bits: int,
+    k: int,
+    parts: list[tuple[int, int]],
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """A thread for each part of the rows; the best of their answers are the best of all."""
+    answers = [_empty_answers(len(queries), k) for _ in parts]
+
+    def search(start: int, stop: int) -> None:
+        for part in range(start, stop):
+            _scan(queries, database, parts[part], n_bits, k, *answers[part])
+
+    split_over_threads(search, len(parts), len(parts))
+    return best_of_parts(answers, k)
+
+
+def best_of_parts(
+    answers: Sequence[tuple[NDArray[np.int64], NDArray[np.int32]]], k: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The ``k`` nearest among the answers of parts of the rows, which stand in order of row."""
+    rows, distances = (np.concatenate(some, axis=1) for some in zip(*answers, strict=True))
+    # A stable sort leaves equal distances in the order of their parts, which is that of rows.
+    best = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(rows, best, axis=1), np.take_along_axis(distances, best, axis=1)
+
+
+def _empty_answers(n_queries: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    return np.empty((n_queries, k), np.int64), np.empty((n_queries, k), np.int32)
+
+
+def frozen(array: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """A read-only view in C order: read-only or not, numba shall see and compile one type."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
 
 
+def _scan(queries: Any, *rest: Any) -> None:
+    """Search a span of rows; two functions, so that who asks few queries compiles but one."""
+    (_scan_few if len(queries) < FEW else _scan_many)(queries, *rest)
+
+
 @_compiled
 def _scan_many(
-    queries: Any, planes: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
+    queries: Any, planes: Any, span: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
 ) -> None:
-    """Batch by batch, so that what the queries know stays small."""
-    n = planes.shape[1]
-    batch = max(FEW, min(BATCH, ROOM // _capacity(n, k)))
+    """Search the rows from ``span[0]`` to ``span[1]``, of which there are at least ``k``.
+
+    Batch by batch, so that what the queries know stays small.
+    """
+    batch = max(FEW, min(BATCH, ROOM // _capacity(span[1] - span[0], k)))
     for start in range(0, len(queries), batch):
-        stop = start + batch
-        _scan_batch(
-            queries[start:stop], planes, n_bits, k, rows_out[start:stop], distances_out[start:stop]
-        )
+        some = slice(start, start + batch)
+        _scan_batch(queries[some], planes, span, n_bits, k, rows_out[some], distances_out[some])
 
 
 @_compiled
 def _scan_batch(
-    queries: Any, planes: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
+    queries: Any, planes: Any, span: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
 ) -> None:
     """Tile by tile: make its table, let every query mark the near codes, collect them."""
-    n_queries, n = len(queries), planes.shape[1]
+    n_queries, (start, stop) = len(queries), span
     n_chunks = (n_bits + _CHUNK_BITS - 1) // _CHUNK_BITS
     n_triples = n_chunks * TRIPLES_PER_CHUNK
     offsets = _table_offsets(queries, n_triples)
@@ -127,14 +194,14 @@ def _scan_batch(
     table = np.empty((n_triples * ROWS_PER_TRIPLE, TILE_WORDS), np.uint64)
     hits = np.empty((n_queries, TILE_WORDS), np.uint64)
     marked = np.empty(n_queries, np.uint64)
-    known = _candidates(n_queries, n, n_bits, k)
+    known = _candidates(n_queries, stop - start, n_bits, k)
     states = known[2]
-    for tile in range(0, n, _TILE):
-        n_codes = min(_TILE, n - tile)
+    for tile in range(start, stop, _TILE):
+        n_codes = min(_TILE, stop - tile)
         _turn(planes, tile, n_codes, digits)
         fill_table(digits, n_triples, TILE_WORDS, table)
         # The first tile goes in pieces that double, so that thresholds fall before much is kept.
-        first, piece = 0, 1 if tile == 0 else _VECTORS
+        first, piece = 0, 1 if tile == start else _VECTORS
         while first * WORDS_PER_VECTOR * 64 < n_codes:
             last = min(first + piece, _VECTORS)
             for q in range(n_queries):
@@ -207,27 +274,27 @@ def _unmark_from(n_codes: int, hits: Any, marked: Any) -> None:
 
 @_compiled
 def _scan_few(
-    queries: Any, planes: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
+    queries: Any, planes: Any, span: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
 ) -> None:
-    """Each query goes through the whole database by itself."""
+    """Each query goes through the rows of the span by itself."""
     for q in range(len(queries)):
         one = slice(q, q + 1)
-        _scan_one(queries[one], planes, n_bits, k, rows_out[one], distances_out[one])
+        _scan_one(queries[one], planes, span, n_bits, k, rows_out[one], distances_out[one])
 
 
 @_compiled
 def _scan_one(
-    query: Any, planes: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
+    query: Any, planes: Any, span: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
 ) -> None:
-    n = planes.shape[1]
-    known = _candidates(1, n, n_bits, k)
+    start, stop = span
+    known = _candidates(1, stop - start, n_bits, k)
     states = known[2]
     hits, marked = np.empty((1, 1), np.uint64), np.ones(1, np.uint64)
-    for first in range(0, n, 64):
-        if first + 64 <= n:
+    for first in range(start, stop, 64):
+        if first + 64 <= stop:
             hits[0, 0] = mark_block(planes, query, first, states[0, 1], AHEAD)
         else:
-            hits[0, 0] = (_ONE << np.uint64(n - first)) - _ONE  # the last few: look at each
+            hits[0, 0] = (_ONE << np.uint64(stop - first)) - _ONE  # the last few: look at each
         if hits[0, 0] != 0:
             _collect(planes, query, first, hits, marked, k, known)
     _sort(known, rows_out, distances_out)

@@ -37,7 +37,10 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 WORDS_PER_VECTOR = 8 if get_host_cpu_features().get("avx512f") else 4
-"""64-bit words in a vector register; any number is right, this one is fast."""
+"""64-bit words in a vector register; any number is right, this one is fast.
+
+ARM's registers hold two words: there LLVM makes two of each vector, which keeps both pipes busy.
+"""
 
 TRIPLES_PER_CHUNK = 22
 """Triples of bits whose digits are added without a loop: 66 bits, so 64-bit codes are one chunk."""

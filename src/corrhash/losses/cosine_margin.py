@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from corrhash.losses.margin import shortfall
-from corrhash.losses.pair_weights import as_similarity, mean_over_pairs
+from corrhash.losses.pair_weights import Balance, as_similarity, mean_over_pairs
 from corrhash.losses.unit_vectors import unit_vectors
 
 
@@ -27,7 +27,7 @@ def cosine_margin_loss(
     similarity: Any,
     margin: float,
     *,
-    balanced: bool = False,
+    balanced: Balance = False,
     known: Any = None,
 ) -> Tensor:
     """L of CHN: similar pairs shall reach cosine δ, dissimilar ones -δ; what misses is squared.
@@ -42,7 +42,8 @@ def cosine_margin_loss(
     v : (n_texts, b) scores of texts.
     similarity : (n_images, n_texts) of +1 and -1, and 0 where it is unknown.
     margin : δ, above 0 and at most 1.
-    balanced : give similar and dissimilar pairs half of the say each, however rare one kind is.
+    balanced : give similar and dissimilar pairs half of the say each, however rare one kind is;
+        ``item`` does so for every image and every text.
     known : (n_images, n_texts) of true and false, if not every pair of ±1 shall count.
 
     Examples

@@ -7,11 +7,11 @@ from typing import Any
 
 from torch import Tensor
 
-from corrhash.losses.pair_weights import as_similarity, mean_over_pairs
+from corrhash.losses.pair_weights import Balance, as_similarity, mean_over_pairs
 
 
 def inner_product_loss(
-    u: Tensor, v: Tensor, similarity: Any, *, balanced: bool = False, known: Any = None
+    u: Tensor, v: Tensor, similarity: Any, *, balanced: Balance = False, known: Any = None
 ) -> Tensor:
     """The mean over known pairs of (s - <u, v> / b)², which takes the place of L in CHN-I.
 

@@ -1,14 +1,17 @@
 """The mean over known pairs of images and texts, with similar and dissimilar ones in balance."""
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from corrhash.errors import InputError
 
+Balance = bool | Literal["item"]
+"""No balance of similar and dissimilar pairs, one over all pairs, or one over each item's."""
+
 SHARE_LIMITS = (0.001, 0.999)
-"""The share of similar pairs in a batch is clipped to these, so that no weight exceeds 500."""
+"""The share of similar pairs is clipped to these, so that no weight exceeds 500."""
 
 
 def as_similarity(similarity: Any, u: Tensor, v: Tensor) -> Tensor:
@@ -28,31 +31,45 @@ def as_similarity(similarity: Any, u: Tensor, v: Tensor) -> Tensor:
     return similarity.to(u.dtype)
 
 
-def pair_weights(similarity: Tensor, *, balanced: bool = False, known: Any = None) -> Tensor:
+def pair_weights(similarity: Tensor, *, balanced: Balance = False, known: Any = None) -> Tensor:
     """(n_images, n_texts) weights: 0 for unknown pairs, 1 or balanced ones for the others.
 
     With ``balanced``, similar pairs weigh 0.5 / p and dissimilar ones 0.5 / (1 - p), where p is
-    the share of similar ones among the known pairs: each kind has half of the say.
+    the share of similar ones among the known pairs: each kind has half of the say. With ``item``,
+    p is taken among the pairs of one item, and a pair has the mean of what its two items give it:
+    so an item that resembles few others has as much say as one that resembles many.
 
-    >>> pair_weights(torch.tensor([[1.0, -1.0, -1.0, -1.0, 0.0]]), balanced=True)
+    >>> similarity = torch.tensor([[1.0, -1.0, -1.0, -1.0, 0.0]])
+    >>> pair_weights(similarity, balanced=True)
     tensor([[2.0000, 0.6667, 0.6667, 0.6667, 0.0000]])
+    >>> pair_weights(similarity, balanced="item")  # each column has one pair, which weighs 0.5
+    tensor([[1.2500, 0.5833, 0.5833, 0.5833, 0.0000]])
     """
+    if balanced not in (True, False, "item"):
+        raise InputError(f"Pair weights are true, false or 'item'. Got {balanced!r}.")
     mask = similarity != 0
     if known is not None:
         known = torch.as_tensor(known, device=similarity.device)
         _check_shape("known", known, similarity.shape)
         mask = mask & known.bool()
     weights = mask.to(similarity.dtype)
-    if not balanced:
-        return weights
     similar = similarity > 0
-    p = (weights * similar).sum() / weights.sum().clamp(min=1)
+    if balanced == "item":
+        images, texts = (_half_each(weights, similar, dim) for dim in (1, 0))
+        return (images + texts) / 2
+    return _half_each(weights, similar, (0, 1)) if balanced else weights
+
+
+def _half_each(weights: Tensor, similar: Tensor, dim: int | tuple[int, int]) -> Tensor:
+    """Weights after which similar and dissimilar pairs have the same say along ``dim``."""
+    n_known = weights.sum(dim, keepdim=True).clamp(min=1)
+    p = (weights * similar).sum(dim, keepdim=True) / n_known
     p = p.clamp(*SHARE_LIMITS)
     return weights * torch.where(similar, 0.5 / p, 0.5 / (1 - p))
 
 
 def mean_over_pairs(
-    terms: Tensor, similarity: Tensor, *, balanced: bool = False, known: Any = None
+    terms: Tensor, similarity: Tensor, *, balanced: Balance = False, known: Any = None
 ) -> Tensor:
     """The weighted sum of (n_images, n_texts) terms over the number of known pairs.
 

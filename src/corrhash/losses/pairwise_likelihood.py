@@ -8,11 +8,11 @@ from typing import Any
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from corrhash.losses.pair_weights import as_similarity, mean_over_pairs
+from corrhash.losses.pair_weights import Balance, as_similarity, mean_over_pairs
 
 
 def pairwise_likelihood_loss(
-    u: Tensor, v: Tensor, similarity: Any, *, balanced: bool = False, known: Any = None
+    u: Tensor, v: Tensor, similarity: Any, *, balanced: Balance = False, known: Any = None
 ) -> Tensor:
     """The mean over known pairs of ln(1 + exp Θ) - S Θ, with S of 0 and 1 and Θ = <u, v> / 2.
 

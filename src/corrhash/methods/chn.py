@@ -18,10 +18,13 @@ from corrhash.losses import (
     inner_product_loss,
     quantization_margin_loss,
 )
+from corrhash.losses.pair_weights import Balance
 from corrhash.methods.batches import Batch
 from corrhash.methods.network_hasher import NetworkHasher
 from corrhash.methods.training import Training
 from corrhash.methods.two_networks import Networks
+
+PUBLISHED_NETWORKS = Networks(width=4096, root=False, noise=0.0)
 
 
 class CHN(NetworkHasher):
@@ -45,8 +48,8 @@ class CHN(NetworkHasher):
         and texts; the paper has none. Only labels tell who is similar there: judged pairs,
         the pairing alone and words that act as labels do not, and with them it plays no part.
         Grid: 0, 0.5, 1.
-    pair_weights : give similar and dissimilar pairs half of the say each; without them codes
-        collapse where similar pairs are rare.
+    pair_weights : give similar and dissimilar pairs half of the say each, for every ``item`` or
+        (true) in a batch as a whole; without them codes collapse where similar pairs are rare.
     networks : which networks to train.
     training : how to train them.
 
@@ -74,7 +77,7 @@ class CHN(NetworkHasher):
         delta_quantization: float = 0.9,
         lambda_: float = 0.1,
         within: float = 0.5,
-        pair_weights: bool = True,
+        pair_weights: Balance = "item",
         networks: Networks = Networks(),  # noqa: B008 - a frozen value
         training: Training = Training(),  # noqa: B008 - a frozen value
     ) -> None:
@@ -94,7 +97,7 @@ class CHN(NetworkHasher):
         delta: float = 0.5,
         lambda_: float = 0.1,
         *,
-        networks: Networks = Networks(width=4096, noise=0.0),  # noqa: B008 - a frozen value
+        networks: Networks = PUBLISHED_NETWORKS,
         **training: Any,
     ) -> Self:
         """As published: one margin, no pair weights, no pairs within a side, 4096 units, SGD."""

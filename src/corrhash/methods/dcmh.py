@@ -22,6 +22,8 @@ from corrhash.methods.network_hasher import NetworkHasher, Step, Trainer
 from corrhash.methods.training import Training
 from corrhash.methods.two_networks import Networks
 
+PUBLISHED_NETWORKS = Networks(width=8192, root=False, noise=0.0)
+
 
 class DCMH(NetworkHasher):
     """Deep Cross-Modal Hashing, supervised and deep (Jiang and Li, CVPR 2017).
@@ -89,7 +91,7 @@ class DCMH(NetworkHasher):
         gamma: float = 1.0,
         eta: float = 1.0,
         *,
-        networks: Networks = Networks(width=8192, noise=0.0),  # noqa: B008 - a frozen value
+        networks: Networks = PUBLISHED_NETWORKS,
         **training: Any,
     ) -> Self:
         """As published: γ = η = 1, 8192 hidden units, SGD without momentum for 500 epochs."""

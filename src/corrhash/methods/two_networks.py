@@ -33,6 +33,7 @@ class Networks:
         for AlexNet). Not for ``hf:`` encoders, which bring theirs.
     text : ``tags`` for word occurrences, or ``hf:`` and a folder or hub id for sentences.
     text_frozen : train nothing of a sentence encoder but its hash layer.
+    root : take square roots of ready image features, if none is negative in training.
     noise : deviation of the noise on ready image features in training, where 1 is the deviation
         of the features themselves.
     width, depth, dropout : the hidden layers for ready features and for word occurrences.
@@ -44,6 +45,7 @@ class Networks:
     image_size: int | None = None
     text: str = "tags"
     text_frozen: bool = True
+    root: bool = True
     noise: float = 0.7
     width: int = 1024
     depth: int = 1
@@ -80,7 +82,7 @@ class Vectors(nn.Module):
 
     def __init__(self, n_inputs: int, networks: Networks) -> None:
         super().__init__()
-        self.standardise = Standardise(n_inputs)
+        self.standardise = Standardise(n_inputs, root=networks.root)
         self.noise = ItemNoise(networks.noise)
         self.layers = MLP(n_inputs, networks.width, networks.depth, networks.dropout)
         self.n_features = self.layers.n_features

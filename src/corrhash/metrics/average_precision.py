@@ -71,19 +71,34 @@ def average_precision(groups: TiedGroups, reading: Reading) -> NDArray[np.float6
     depth = reading.depth or 0
     if reading.name == "hashnet":
         return _divided_by_relevant_within(groups, depth)
-    n_relevant = groups.n_relevant
-    divisor = n_relevant
     if reading.name in ("all", "dcmh"):
-        total = _expected_sum(groups, groups.items).sum(axis=1)
+        length = groups.items
     elif reading.name == "first":
-        divisor = np.minimum(n_relevant, depth)
-        total = _expected_sum(groups, _length_of_first(groups, depth)).sum(axis=1)
+        length = _length_of_first(groups, depth)
     else:
-        total = _expected_sum(groups, _length_within(groups, depth)).sum(axis=1)
-        if reading.name == "possible":
-            divisor = np.minimum(n_relevant, depth)
+        length = _length_within(groups, depth)
+    total = _expected_sum(groups, length).sum(axis=1)
+    return divided(total, reading, groups.n_relevant)
+
+
+def divided(
+    total: NDArray[np.float64],
+    reading: Reading,
+    n_relevant: Counts,
+    within: Counts | None = None,
+) -> NDArray[np.float64]:
+    """(n_queries,) sums of precisions divided as a reading wants; NaN where it leaves out.
+
+    ``within``, the relevant items among the top R, is needed by ``hashnet@R`` alone.
+    """
+    divisor = n_relevant
+    if reading.name == "hashnet":
+        assert within is not None
+        divisor = within
+    elif reading.name in ("first", "possible"):
+        divisor = np.minimum(n_relevant, reading.depth or 0)
     empty = 0.0 if reading.name == "dcmh" else np.nan
-    return np.where(n_relevant > 0, total / np.maximum(divisor, 1), empty)
+    return np.where(divisor > 0, total / np.maximum(divisor, 1), empty)
 
 
 def _expected_sum(groups: TiedGroups, length: Counts) -> NDArray[np.float64]:
@@ -134,7 +149,7 @@ def _divided_by_relevant_within(groups: TiedGroups, depth: int) -> NDArray[np.fl
     whole = length == groups.items
     total = np.where(whole, _expected_sum(groups, length), 0.0).sum(axis=1)
     hits = np.where(whole, groups.relevant, 0).sum(axis=1)
-    values = np.where(hits > 0, total / np.maximum(hits, 1), np.nan)
+    values = divided(total, Reading("hashnet", depth), groups.n_relevant, hits)
     for query, group in np.argwhere((length > 0) & ~whole):
         inside = _at_the_cut(groups, query, group, length[query, group])
         values[query] = _mean_over_hits(*inside, total[query], hits[query])

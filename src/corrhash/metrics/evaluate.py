@@ -10,13 +10,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from corrhash.codes import Codes
-from corrhash.metrics.average_precision import average_precision
+from corrhash.kernels.stable_sums import stable_sums
+from corrhash.metrics.average_precision import average_precision, divided
 from corrhash.metrics.cosine_groups import rank_by_cosine
-from corrhash.metrics.gains import Gains
+from corrhash.metrics.gains import Gains, Masks
 from corrhash.metrics.hamming_groups import rank_by_distance, rank_in_stable_order
 from corrhash.metrics.ndcg import ideal_groups, ndcg
 from corrhash.metrics.partner_recall import partner_found, partner_rank
-from corrhash.metrics.precision_recall import RECALL_GRID, precision_at_recall, within_radius
+from corrhash.metrics.precision_recall import (
+    RECALL_GRID,
+    RECALL_STEPS,
+    precision_at_recall,
+    within_radius,
+)
 from corrhash.metrics.request import (
     Request,
     check_pair,
@@ -25,7 +31,7 @@ from corrhash.metrics.request import (
     relation_of,
 )
 from corrhash.metrics.scores import RadiusCurve, Scores, Ties
-from corrhash.metrics.tied_groups import RankedSlice
+from corrhash.metrics.tied_groups import RankedSlice, TiedGroups
 from corrhash.relevance import Labels, Similarity
 
 PRECISION_RANKS = (1, *range(50, 1001, 50))
@@ -86,10 +92,16 @@ def evaluate(
         partners=query_labels is None and similarity is None,
         threads=threads,
     )
-    kept = queries if used.all() else queries[used]
-    slices = _rankings(kept, database, Gains(relation.take(rows=used)), request)
-    numbers = _QueryNumbers.join(_QueryNumbers.of(ranked, request) for ranked in slices)
-    return _summarise(numbers, request, queries, database, used, relation)
+    kept, asked = queries, relation
+    if not used.all():
+        kept, asked = queries[used], relation.take(rows=used)
+    gains = Gains(asked)
+    if isinstance(kept, Codes) and request.sums_suffice and gains.masks is not None:
+        numbers = _QueryNumbers.in_stable_order(kept, database, gains.masks, request)
+    else:
+        slices = _rankings(kept, database, gains, request)
+        numbers = _QueryNumbers.join(_QueryNumbers.of(ranked, request) for ranked in slices)
+    return _summarise(numbers, request, queries, database, used, asked)
 
 
 def _rankings(queries: Any, database: Any, gains: Gains, request: Request) -> Iterator[RankedSlice]:
@@ -147,6 +159,32 @@ class _QueryNumbers:
         )
 
     @classmethod
+    def in_stable_order(
+        cls, queries: Codes, database: Any, masks: Masks, request: Request
+    ) -> _QueryNumbers:
+        """The same numbers for ties in order of row, from sums that one compiled pass makes."""
+        reading, n = request.reading, len(database)
+        depth = min(reading.depth or n, n)
+        ranks, places = np.unique([*request.ranks, depth], return_inverse=True)
+        cut = (n, reading.depth or n) if reading.name == "first" else (depth, n)
+        planes = queries.planes(), database.planes()
+        sums = stable_sums(planes, queries.n_bits, masks, ranks, cut, RECALL_STEPS, request.threads)
+        *_, within = hits = sums.hits[:, places].T
+        by_distance = TiedGroups.of_counts(sums.counts.astype(np.int64))
+        n_relevant = by_distance.n_relevant
+        nothing = np.empty((len(queries), 0))
+        return cls(
+            ap=divided(sums.precisions, reading, n_relevant, within),
+            n_relevant=n_relevant,
+            empty_top=within == 0,
+            precision=hits[:-1].T / request.ranks,
+            curve=np.where(n_relevant[:, None] > 0, sums.curves, np.nan),
+            radius=within_radius(by_distance),
+            ndcg=nothing,
+            partner=nothing,
+        )
+
+    @classmethod
     def join(cls, slices: Iterable[_QueryNumbers]) -> _QueryNumbers:
         """All slices, one below the other."""
         columns = zip(*(vars(part).values() for part in slices), strict=True)
@@ -159,7 +197,7 @@ def _summarise(
     queries: Any,
     database: Any,
     used: NDArray[np.bool_],
-    relation: Similarity,
+    asked: Similarity,
 ) -> Scores:
     """The means over the queries that have a relevant item, and the counts of those left out."""
     some = numbers.n_relevant > 0
@@ -187,7 +225,7 @@ def _summarise(
         n_empty=int(np.count_nonzero(~some)),
         n_empty_top=int(np.count_nonzero(numbers.empty_top)) if request.reading.depth else None,
         n_untagged=int(np.count_nonzero(~used)),
-        n_unknown=relation.take(rows=used).n_unknown,
+        n_unknown=asked.n_unknown,
         n_distinct_queries=queries.n_distinct() if codes else None,
         n_distinct_database=database.n_distinct() if codes else None,
     )

@@ -10,6 +10,9 @@ from corrhash.kernels.histograms import shared_labels
 from corrhash.metrics.tied_groups import Counts
 from corrhash.relevance import Similarity, label_masks
 
+Masks = tuple[NDArray[np.uint64], NDArray[np.uint64]]
+"""Labels of queries and database, (n_label_words, n) each."""
+
 MASK_CLASSES = 1024
 """Up to so many classes labels are compared as bit masks; beyond, relevant rows are listed."""
 
@@ -22,7 +25,7 @@ class Gains:
 
     def __init__(self, similarity: Similarity) -> None:
         self.similarity = similarity
-        self.masks: tuple[NDArray[np.uint64], NDArray[np.uint64]] | None = None
+        self.masks: Masks | None = None
         queries, database = similarity.row_labels, similarity.column_labels
         if queries is not None and database is not None and queries.shape[1] <= MASK_CLASSES:
             self.masks = label_masks(queries), label_masks(database)

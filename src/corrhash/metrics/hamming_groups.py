@@ -49,17 +49,8 @@ def rank_by_distance(
                 n_gains,
                 threads,
             ).astype(np.int64)
-        groups = _groups_of_counts(counts)
+        groups = TiedGroups.of_counts(counts)
         yield RankedSlice(groups, counts.sum(axis=1), groups)
-
-
-def _groups_of_counts(counts: Counts) -> TiedGroups:
-    """Tied groups from (n_queries, n_bits + 1, n_gains) counts by distance and gain."""
-    return TiedGroups(
-        items=counts.sum(axis=2),
-        relevant=counts[:, :, 1:].sum(axis=2),
-        gains=counts @ np.arange(counts.shape[2]),
-    )
 
 
 def _add_listed(

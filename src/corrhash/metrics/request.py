@@ -49,6 +49,11 @@ class Request:
             )
         return request
 
+    @property
+    def sums_suffice(self) -> bool:
+        """Whether sums over stable rankings tell all that is asked: no gains, no partners."""
+        return self.ties == "stable" and not len(self.ndcg_at) and not self.partners
+
 
 def check_pair(queries: Any, database: Any) -> tuple[Any, Any]:
     """Both Codes or both real-valued, of one length, and neither empty."""

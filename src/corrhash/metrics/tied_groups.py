@@ -35,6 +35,15 @@ class TiedGroups:
         """A ranking without ties from the gains of its items in order, (n_queries, n_items)."""
         return cls(np.ones_like(gains), (gains > 0).astype(np.int64), gains)
 
+    @classmethod
+    def of_counts(cls, counts: Counts) -> TiedGroups:
+        """Groups from (n_queries, n_groups, n_gains) counts of items by group and gain."""
+        return cls(
+            items=counts.sum(axis=2),
+            relevant=counts[:, :, 1:].sum(axis=2),
+            gains=counts @ np.arange(counts.shape[2]),
+        )
+
     @cached_property
     def items_before(self) -> Counts:
         """(n_queries, n_groups) items in nearer groups: N0."""

@@ -141,6 +141,8 @@ class _Graph:
 
     @_write.register
     def _(self, layer: Standardise, x: str) -> str:
+        if layer.rooted:
+            x = self.node("Sqrt", self.node("Relu", x))
         centred = self.node("Sub", x, self.constant(layer.mean))
         return self.node("Div", centred, self.constant(layer.deviation))
 
