@@ -24,10 +24,11 @@ from corrhash.datasets import PairedDataset, load_dataset
 from corrhash.losses import quantization_margin_loss
 from corrhash.methods.batches import Batch, Rows, epoch_batches
 from corrhash.methods.chn import CHN
-from corrhash.methods.network_hasher import ENCODE_SIZE, Trainer
+from corrhash.methods.network_hasher import Trainer
 from corrhash.methods.training import Training
 from corrhash.methods.two_networks import Networks
 from corrhash.networks.inputs import Inputs, image_inputs, text_inputs, vector_length
+from corrhash.networks.padded_batches import ENCODE_SIZE, padded_batches
 
 N_BITS, BATCH = 64, 64
 N_PAIRS, N_FEATURES, N_WORDS, N_LABELS = 4000, 1280, 1000, 24
@@ -56,9 +57,9 @@ class Task:
     what: str
     pairs: PairedDataset
 
-    def trainer(self) -> Trainer:
+    def trainer(self, **networks: float) -> Trainer:
         training = Training(epochs=100, batch_size=BATCH)
-        hasher = CHN(N_BITS, networks=Networks(width=1024), training=training)
+        hasher = CHN(N_BITS, networks=Networks(width=1024, **networks), training=training)
         inputs = {
             side: vector_length(getattr(self.pairs, f"{side}s")) for side in ("image", "text")
         }
@@ -70,9 +71,22 @@ class Task:
         loop, bare = self.trainer(), self.trainer()
         batches = epoch_batches(self.pairs, bare.relation, BATCH, 0, 1)
         steps = [prepared_step(bare, rows) for rows in batches]
-        check_same_step(loop, bare, batches[0], steps[0])
+        self.check_same_step(batches[0], steps[0])
         contenders = {"loop": lambda: loop._epoch(1), "bare": lambda: bare_epoch(bare, steps)}
         return compared(f"training, {self.what}", contenders)
+
+    def check_same_step(self, rows: Rows, step: Step) -> None:
+        """Both sides must do the same work: from the same start they find the same loss.
+
+        Dropout and noise are left out, since our loop draws them item by item.
+        """
+        loop, bare = (self.trainer(noise=0.0, dropout=0.0) for _ in range(2))
+        loop.networks.train()
+        losses = [float(loop._step(rows, 1)["loss"]), float(bare_epoch(bare, [step])[0])]
+        if not np.isclose(*losses, rtol=1e-5):
+            raise SystemExit(
+                f"The losses differ: {losses[0]} in the loop, {losses[1]} in bare steps."
+            )
 
     def encoding(self, side: str) -> Row:
         """Codes of one side against its network alone."""
@@ -92,8 +106,8 @@ def prepared_step(trainer: Trainer, rows: Rows) -> Step:
     """Images, texts and similarities of one step of the second epoch."""
     keyed = {"seed": trainer.training.seed, "epoch": 1}
     return (
-        trainer.images.training_batch(rows.images, **keyed),
-        trainer.texts.training_batch(rows.texts, **keyed),
+        torch.from_numpy(trainer.images.training_batch(rows.images, **keyed)),
+        torch.from_numpy(trainer.texts.training_batch(rows.texts, **keyed)),
         torch.from_numpy(trainer.relation.block(rows.images, rows.texts)),
     )
 
@@ -117,19 +131,8 @@ def bare_epoch(trainer: Trainer, steps: list[Step]) -> list[Tensor]:
     return losses
 
 
-def check_same_step(loop: Trainer, bare: Trainer, rows: Rows, step: Step) -> None:
-    """Both sides must do the same work: from the same start they find the same loss."""
-    losses = []
-    for run in (lambda: loop._step(rows, 1)["loss"], lambda: bare_epoch(bare, [step])[0]):
-        torch.manual_seed(0)
-        losses.append(float(run()))
-    if not np.isclose(*losses, rtol=1e-5):
-        raise SystemExit(f"The losses differ: {losses[0]} in the loop, {losses[1]} in bare steps.")
-
-
 def prepared_batches(inputs: Inputs, n: int) -> list[Tensor]:
-    starts = range(0, n, ENCODE_SIZE)
-    return [inputs.batch(np.minimum(np.arange(s, s + ENCODE_SIZE), n - 1)) for s in starts]
+    return [torch.from_numpy(batch) for batch in padded_batches(inputs, n, ENCODE_SIZE)]
 
 
 @torch.inference_mode()

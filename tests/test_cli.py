@@ -27,7 +27,7 @@ from tests.datasets.layouts import SMALL, coco
 
 VERBS = [
     *("demo", "train", "evaluate", "encode", "index", "search", "info", "export", "copy"),
-    *("run", "report", "methods", "datasets", "engines"),
+    *("run", "report", "export-onnx", "methods", "datasets", "engines"),
 ]
 
 
@@ -70,17 +70,24 @@ def test_the_help_lists_every_verb_in_the_order_of_the_pipeline():
     assert places == sorted(places)
 
 
-def test_help_comes_without_loading_heavy_libraries():
-    code = (
-        "import sys; from corrhash.cli import app; from typer.testing import CliRunner; "
-        "CliRunner().invoke(app, ['--help']); "
-        "heavy = {'torch', 'numba', 'scipy', 'matplotlib', 'lancedb', 'pyarrow', 'pymilvus'}; "
-        "print(sorted(heavy & set(sys.modules)))"
+def test_an_exported_model_encodes_without_loading_pytorch(tmp_path):
+    small = ("--set", "networks.width=16", "--set", "training.epochs=1", "--data", "n=780")
+    model, codes = tmp_path / "model", [tmp_path / "torch.npz", tmp_path / "onnx.npz"]
+    run("train", "synthetic", "--bits", 16, *small, "--out", model)
+    run("encode", model, "synthetic", "--out", codes[0])
+    output = run("export-onnx", model, "--check", "synthetic").output
+    assert re.search(r"image-[0-9a-f]{16}.onnx: 0.0 MB", output.replace("\n", ""))
+    for side in ("image", "text"):
+        assert re.search(rf"740 {side}s: scores differ by at most .*; \d of 11,840 bits", output)
+    encode = [sys.executable, "-X", "importtime", "-m", "corrhash", "encode"]
+    ran = subprocess.run(
+        [*encode, model, "synthetic", "--out", codes[1]], capture_output=True, text=True, check=True
     )
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert result.stdout.strip() == "[]"
+    imported = [line.split("|")[-1].strip() for line in ran.stderr.splitlines()]
+    assert "onnxruntime" in imported
+    assert not [name for name in imported if name.split(".")[0] == "torch"]
+    found = [load_codes(path)[0]["text"].packed for path in codes]
+    assert (found[0] == found[1]).mean() > 0.999  # scores of nearly 0 may fall on either side
 
 
 def test_a_demo_prints_a_table_and_ends_with_a_collection(tmp_path, monkeypatch):

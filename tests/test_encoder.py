@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from PIL import Image
 
+from corrhash import InputError
 from corrhash.datasets import Reader, Vocabulary, make_pairs
 from corrhash.encoder import encode_records
 from corrhash.methods import METHODS
@@ -51,3 +52,10 @@ def test_nothing_gives_nothing(model):
     hasher, reader, _ = model
     encoded = encode_records([], hasher, reader)
     assert (encoded.items, encoded.codes, encoded.skipped) == ([], {}, {})
+
+
+def test_vectors_of_several_lengths_are_told_by_name(model):
+    hasher, reader, pairs = model
+    records = [Record("a", pairs.images[0]), Record("b", pairs.images[1][:-1])]
+    with pytest.raises(InputError, match="Got 256 numbers for 'a' and 255 for 'b'"):
+        encode_records(records, hasher, reader)

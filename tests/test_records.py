@@ -76,6 +76,16 @@ def test_pictures_that_are_none_are_told(tmp_path):
         open_picture(np.zeros(3))
 
 
+def test_a_picture_may_be_the_bytes_of_a_file():
+    file = io.BytesIO()
+    Image.new("RGB", (9, 9), "red").save(file, "PNG")
+    first, second = (Record("a", content) for content in (file.getvalue(), file.getvalue()[:-9]))
+    assert open_picture(first.image).getpixel((0, 0)) == (255, 0, 0)
+    assert first.stamp() != second.stamp()
+    with pytest.raises(InputError, match="Its 7 bytes are no picture, or a damaged one"):
+        open_picture(b"nothing")
+
+
 def test_the_items_of_a_dataset_become_records():
     labels = np.array([[1, 0], [1, 1]])
     raw = PairedDataset(

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import json
 import logging
+import os
 import shlex
 import shutil
 import sys
@@ -26,6 +27,9 @@ from corrhash.terminal import say as _say
 if TYPE_CHECKING:  # heavy parts are imported by the verbs that need them: help comes at once
     from corrhash.datasets.base import RetrievalSplit
     from corrhash.metrics import Scores
+
+N_CHECKED = 1000
+"""Items on which exported networks are compared with those of PyTorch."""
 
 app = typer.Typer(
     help="Find pictures with words, and words with pictures, through short binary codes.",
@@ -192,6 +196,8 @@ def train(
     its own text alone; or a file whose lines are image key, text key and 1 or -1. By default the
     first of these that the dataset allows.
 
+    Several processes train networks as one: torchrun --nproc-per-node 2 -m corrhash train ...
+
     Example: corrhash train scenes --method chn --bits 32 --set training.epochs=20 --out model
     """
     from corrhash.datasets import Reader, load_dataset, place_of, supervise
@@ -201,6 +207,8 @@ def train(
     from corrhash.experiments.settings import method_class, new_hasher, parse_params, with_seed
     from corrhash.experiments.trained_model import TrainedModel, check_model_folder
 
+    first = _is_first_process()
+    out.quiet = err.quiet = not first
     check_model_folder(folder)
     check_choice(supervision, words)
     pictures = PictureOptions(image_features, backbone, weights, frozen, device)
@@ -219,6 +227,8 @@ def train(
     started = time.perf_counter()
     with _progress(), caching_in(cache):
         hasher.fit(taught.train, taught.validation)
+    if not first:
+        return
     hasher = _with_training(hasher, checkpoint=None)
     reader = split.reader or Reader()
     trained = TrainedModel(hasher, reader, place, seed, options, taught.name, split.fingerprint)
@@ -321,6 +331,56 @@ for verb in ("index", "search", "serve", "info", "export", "copy"):
     app.command()(getattr(cli_collections, verb))
 app.command()(cli_study.run)
 app.command()(cli_study.report)
+
+
+@app.command()
+def export_onnx(
+    model: ModelArgument,
+    check: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATASET",
+            help="What the model was trained on: compare the scores of 1,000 of its items.",
+        ),
+    ] = None,
+    root: RootOption = None,
+    method: MethodOption = None,
+    cache: CacheOption = None,
+) -> None:
+    """Write the networks of a model as ONNX files, for machines without PyTorch.
+
+    The files stand beside the model, with their checksums. From then on, everything that encodes
+    with this model runs on them (ONNX Runtime) and starts without PyTorch; remove onnx.json to go
+    back. The model of a collection is in its folder: corrhash export-onnx photos/model
+
+    With **--check** it says how many bits differ, and ends with code 1 if one does whose score is
+    not within 0.00001 of 0.
+    """
+    from corrhash.experiments.settings import method_class
+    from corrhash.methods import Hasher
+    from corrhash.methods.onnx_export import export_onnx as export
+
+    for path in export(model, Hasher if method is None else method_class(method)):
+        _say(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
+    if check is not None:
+        with _progress(), caching_in(cache):
+            _check_export(model, check, root)
+
+
+def _check_export(model: Path, dataset: str, root: Path | None) -> None:
+    """Compare both kinds of networks of a model on some items of its dataset."""
+    from corrhash.datasets import place_of
+    from corrhash.experiments.settings import method_class
+    from corrhash.methods.export_check import compare
+
+    exported = _load_model(model, dataset, None)
+    trained = method_class(exported.hasher.place).load(model)
+    some = exported.load_split(place_of(dataset), root).database.take(slice(0, N_CHECKED))
+    differences = compare(trained, exported.hasher, some)
+    for difference in differences:
+        _say(str(difference))
+    if not all(difference.small for difference in differences):
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -438,6 +498,11 @@ def _with_training(hasher: Any, **changes: Any) -> Any:
     if hasattr(hasher, "training"):
         hasher.training = dataclasses.replace(hasher.training, **changes)
     return hasher
+
+
+def _is_first_process() -> bool:
+    """Whether this process speaks and writes: of those that torchrun started, the first."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def _checkpoint_of(folder: Path) -> Path:

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,9 @@ from corrhash.terminal import out, progress_bars, say
 
 if TYPE_CHECKING:  # heavy parts are imported by the verbs that need them: help comes at once
     from corrhash.collection import Added, Collection, Match
+
+PATIENCE = 600
+"""Seconds for which the processes of other shares wait for the first one to make a collection."""
 
 CollectionArgument = Annotated[
     str,
@@ -47,7 +51,11 @@ CacheOption = Annotated[
 def index(
     collection: CollectionArgument,
     source: Annotated[
-        str, typer.Argument(help="A folder of pictures, a .jsonl file, or a dataset's name.")
+        str,
+        typer.Argument(
+            help="A folder of pictures, a .jsonl file, tar shards or Parquet files (one or a "
+            "folder of them), or a dataset's name."
+        ),
     ],
     model: ModelOption = None,
     store_scores: Annotated[
@@ -66,6 +74,13 @@ def index(
         str, typer.Option(help="Of a dataset: train, validation, query or database.")
     ] = "database",
     batch: Annotated[int, typer.Option(min=1, help="Items that are written at a time.")] = 512,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="I/N",
+            help="Read the share I of N, from 0/N on; processes of torchrun know theirs.",
+        ),
+    ] = None,
     method: MethodOption = None,
     cache: CacheOption = None,
 ) -> None:
@@ -77,15 +92,24 @@ def index(
     Lines of a .jsonl file hold **image** (a path, seen from the file), **text**, **labels** and
     **key**, as far as they are known; all other fields become metadata to filter by.
 
+    Several processes, on one machine or many, fill one collection: each reads its **--shard**. One
+    that died is started again and goes on; every item is there once.
+
     Example: corrhash index photos ~/Pictures --model model
     """
-    from corrhash.sources import open_source
+    from corrhash.sources import Share, open_source
 
+    share = Share.of_environment() if shard is None else Share.parse(shard)
+    if share.number and model is not None:
+        _wait_for(collection)
     with progress_bars(), caching_in(cache):
         opened, of_dataset = _open_or_create(collection, source, model, method, store_scores)
-        found = open_source(source, opened.reader, part=part, features=features, **of_dataset)
+        how: dict[str, Any] = {"part": part, "features": features, "share": share, **of_dataset}
+        found = open_source(source, opened.reader, **how)
         added = opened.add(found.records, batch=batch, total=found.total)
     _say_added(added, opened)
+    if share.number:
+        return
     say(
         f"Next: corrhash search {shlex.quote(collection)} 'some words'{_model_words(opened, model)}"
     )
@@ -299,6 +323,20 @@ def _open_or_create(
     if there:
         return Collection.open(uri, pair), of_dataset
     return Collection.create(uri, *pair, store_scores=store_scores), of_dataset
+
+
+def _wait_for(uri: str) -> None:
+    """Until the first of several processes has made the collection."""
+    from corrhash.index import engine_of
+
+    end = time.monotonic() + PATIENCE
+    while engine_of(uri).look(uri) is None:
+        if time.monotonic() > end:
+            raise InputError(
+                f"There is no collection at {uri} after {PATIENCE} seconds. The first share, 0/N, "
+                "makes it: start that one too."
+            )
+        time.sleep(0.5)
 
 
 def _open(uri: str, model: Path | None, method: str | None) -> Collection:

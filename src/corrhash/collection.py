@@ -25,7 +25,7 @@ from corrhash.index.item import FIELDS, SHOWN, SIDES, Item, check_side
 from corrhash.methods.base import Hasher
 from corrhash.progress import report
 from corrhash.ranking import Ranking
-from corrhash.records import Record, as_record, open_picture, pair_records
+from corrhash.records import Record, Unusable, as_record, open_picture, pair_records
 from corrhash.rerank import cosine, unpack_scores
 from corrhash.saved_model import fingerprint, load_model, save_model
 
@@ -130,7 +130,7 @@ class Collection:
             )
         about = {
             "fingerprint": fingerprint(hasher, reader),
-            "method": f"{type(hasher).__module__}:{type(hasher).__qualname__}",
+            "method": hasher.place,
             "store_scores": store_scores,
         }
         if engine is ENGINES[FOLDER]:
@@ -179,6 +179,11 @@ class Collection:
         return self.hasher.n_bits
 
     @property
+    def _method(self) -> str:
+        """The name of the method, also where its networks were exported."""
+        return self.hasher.place.rpartition(":")[2]
+
+    @property
     def stores_scores(self) -> bool:
         """Whether items keep their scores beside their codes."""
         return bool(self.index.about.get("store_scores", False))
@@ -187,14 +192,13 @@ class Collection:
         return len(self.index)
 
     def __repr__(self) -> str:
-        method = type(self.hasher).__name__
-        return f"Collection({self.uri}: {len(self):,} items, {method} of {self.n_bits} bits)"
+        return f"Collection({self.uri}: {len(self):,} items, {self._method} of {self.n_bits} bits)"
 
     # Adding
 
     def add(
         self,
-        records: Iterable[Record | Mapping[str, Any]],
+        records: Iterable[Record | Unusable | Mapping[str, Any]],
         *,
         batch: int = BATCH,
         total: int | None = None,
@@ -204,11 +208,14 @@ class Collection:
         Records are read as they come, so that there may be any number of them. Each batch is there
         as a whole once it is written: an interrupted add is simply started again.
 
-        Pictures that cannot be read and texts without a known word are skipped, and told.
+        Pictures that cannot be read and texts without a known word are skipped, and told, as are
+        items that a source found unusable.
         """
         stream, added, done = iter(records), Added(), 0
-        while some := [as_record(value) for value in islice(stream, batch)]:
-            added += self._add_batch(some)
+        while some := list(islice(stream, batch)):
+            usable = [as_record(value) for value in some if not isinstance(value, Unusable)]
+            skipped = {one.key: one.reason for one in some if isinstance(one, Unusable)}
+            added += self._add_batch(usable) + Added(skipped=skipped)
             done += len(some)
             report("Adding", done, max(total or done, done))
         return added
@@ -508,7 +515,7 @@ class Collection:
             "address": self.uri,
             "items": len(self),
             "bits": self.n_bits,
-            "method": type(self.hasher).__name__,
+            "method": self._method,
             "stores scores": self.stores_scores,
             "fingerprint": self.index.about["fingerprint"],
         }

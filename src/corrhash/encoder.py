@@ -131,7 +131,7 @@ def _score_vectors(
     rows = [i for i, record in enumerate(records) if record.is_vector]
     if not rows:
         return
-    vectors = np.stack([np.asarray(records[row].image) for row in rows])
+    vectors = np.stack(_of_one_length([records[row] for row in rows]))
     side.add(rows, hasher.score_image(vectors), np.ones(len(rows), dtype=bool))
     for row in rows:
         if records[row].picture is not None:
@@ -139,6 +139,18 @@ def _score_vectors(
                 thumbnails[row] = thumbnail(open_picture(records[row].picture))
             except InputError as error:
                 reasons[row] = str(error)
+
+
+def _of_one_length(records: list[Record]) -> list[NDArray[Any]]:
+    """The feature vectors of records."""
+    vectors = [np.asarray(record.image) for record in records]
+    for record, vector in zip(records, vectors, strict=True):
+        if len(vector) != len(vectors[0]):
+            raise InputError(
+                f"Feature vectors have one length. Got {len(vectors[0])} numbers for "
+                f"{records[0].key!r} and {len(vector)} for {record.key!r}."
+            )
+    return vectors
 
 
 def _score_texts(

@@ -32,13 +32,13 @@ class Record:
     Parameters
     ----------
     key : its name, unique in the collection; the path of the picture by default.
-    image : a path, an opened picture, an (height, width, 3) array of uint8, or the feature vector
-        that the model reads.
+    image : a path, the bytes of a picture file, an opened picture, an (height, width, 3) array of
+        uint8, or the feature vector that the model reads.
     text : a caption, or tags with spaces between.
     words : the word occurrences that the model reads, where there is no text but these.
     labels : names of what it shows.
     metadata : more fields to filter by: texts, numbers and truths.
-    picture : what to show where ``image`` is a feature vector; a path or an opened picture.
+    picture : what to show where ``image`` is a feature vector; a path, bytes or an opened picture.
 
     Examples
     --------
@@ -94,6 +94,14 @@ class Record:
         return digest.hexdigest()[:32]
 
 
+@dataclass(frozen=True)
+class Unusable:
+    """An item that a source found but could not read, and why."""
+
+    key: str
+    reason: str
+
+
 def as_record(value: Record | Mapping[str, Any]) -> Record:
     """A record from a dictionary of its fields; records pass through."""
     if isinstance(value, Record):
@@ -147,7 +155,7 @@ def is_vectors(images: Any) -> bool:
 
 
 def open_picture(source: Any) -> Image.Image:
-    """A picture as RGB, upright, from a path, an opened picture or an array."""
+    """A picture as RGB, upright, from a path, bytes, an opened picture or an array."""
     if isinstance(source, Image.Image):
         return source.convert("RGB")
     if isinstance(source, (str, Path)):
@@ -158,6 +166,14 @@ def open_picture(source: Any) -> Image.Image:
             raise InputError(f"There is no picture {source}. Check the path.") from error
         except UNREADABLE as error:
             raise InputError(f"Cannot read the picture {source}: {error}. Repair it.") from error
+    if isinstance(source, bytes):
+        try:
+            with Image.open(io.BytesIO(source)) as picture:
+                return ImageOps.exif_transpose(picture).convert("RGB")
+        except UNREADABLE as error:
+            raise InputError(
+                f"Its {len(source):,} bytes are no picture, or a damaged one. Repair it."
+            ) from error
     array = np.asarray(source)
     if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3:
         raise InputError(
@@ -181,6 +197,8 @@ def _state(part: Any) -> bytes:
     """What changes when a picture or a vector does."""
     if part is None:
         return b""
+    if isinstance(part, bytes):
+        return hashlib.sha256(part).digest()
     if isinstance(part, (str, Path)):
         try:
             status = Path(part).stat()

@@ -40,7 +40,7 @@ def fingerprint(hasher: Hasher, reader: Reader) -> str:
     digest = hashlib.sha256()
     features = reader.image_features
     about = [
-        f"{type(hasher).__module__}:{type(hasher).__qualname__}",
+        hasher.place,
         hasher.n_bits,
         None if reader.vocabulary is None else reader.vocabulary.words,
         None if features is None else features.sha256 or features.name,

@@ -64,7 +64,19 @@ def test_a_text_that_is_too_long_is_told(address):
     assert len(index) == 0
 
 
-@pytest.mark.parametrize("uri", ["milvus://host/x", "milvus://host:1/a b", "milvus://host:1"])
+def test_a_new_collection_may_be_written_in_several_shards(address):
+    open_index(f"{address}?shards=3", 8)
+    host, name = address.removeprefix("milvus://").split("/")
+    client = milvus.MilvusClient(uri=f"http://{host}")
+    assert client.describe_collection(name)["num_shards"] == 3
+    client.close()
+    assert open_index(address, 8).n_bits == 8
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["milvus://host/x", "milvus://host:1/a b", "milvus://host:1", "milvus://host:1/x?shards=0"],
+)
 def test_an_address_has_host_port_and_name(uri):
     with pytest.raises(InputError, match="milvus://host:port/name"):
         open_index(uri, 8)

@@ -134,7 +134,7 @@ def test_pictures_are_learned_from_their_pixels(method):
     images[np.arange(120), :, :, classes * 2] += 150
     labels = np.eye(2, dtype=int)[classes]
     pairs = PairedDataset(images, labels.astype(np.float32), labels)
-    training = Training(epochs=8, learning_rate=3e-3, validate_every=8)
+    training = Training(epochs=16, learning_rate=3e-3, validate_every=8)
     hasher = method(8, networks=Networks(width=64), training=training).fit(pairs)
     scores = evaluate(hasher.encode_image(images), hasher.encode_text(pairs.texts), labels, labels)
     assert scores.map > 0.9

@@ -5,7 +5,10 @@ import pytest
 import torch
 
 from corrhash import InputError
+from corrhash.datasets import make_pairs
+from corrhash.methods.chn import CHN
 from corrhash.methods.training import Training
+from corrhash.methods.two_networks import Networks
 
 
 @pytest.mark.parametrize(
@@ -52,3 +55,17 @@ def test_sgd_gathers_momentum_unless_it_has_none():
 def test_a_momentum_that_never_ends_is_refused(momentum):
     with pytest.raises(InputError, match=f"from 0 to below 1. Got {momentum}"):
         Training(momentum=momentum)
+
+
+def test_mixed_precision_learns_nearly_the_same_in_other_numbers():
+    pairs = make_pairs(300, seed=1)
+    losses, scores = [], []
+    for mixed in (False, True):
+        training = Training(epochs=3, batch_size=50, mixed=mixed)
+        hasher = CHN(16, networks=Networks(width=32), training=training).fit(pairs)
+        losses.append([entry["loss"] for entry in hasher.history_])
+        scores.append(hasher.score_image(pairs.images))
+        assert {array.dtype for array in hasher.learned().values()} == {np.dtype(np.float32)}
+    np.testing.assert_allclose(losses[1], losses[0], rtol=0.02)
+    assert losses[0] != losses[1]
+    assert ((scores[0] > 0) == (scores[1] > 0)).mean() > 0.9

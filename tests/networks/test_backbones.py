@@ -17,7 +17,7 @@ def test_a_backbone_turns_pictures_into_features(name):
     network = BACKBONES[name]().eval()
     pictures = np.random.default_rng(0).integers(0, 256, (2, 50, 60, 3), dtype=np.uint8)
     plan = network.preprocessing
-    features = network(plan.plain(plan.read(pictures)))
+    features = network(torch.from_numpy(plan.plain(plan.read(pictures))))
     assert features.shape == (2, network.n_features)
     assert torch.isfinite(features).all()
     assert BACKBONES[name].__doc__.splitlines()[0].endswith(".")

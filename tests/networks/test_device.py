@@ -1,5 +1,6 @@
 """Devices: those of this machine, and sentences for the others."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -21,8 +22,9 @@ def test_a_device_that_is_not_there_is_told(monkeypatch, name):
         as_device(name)
 
 
-def test_tensors_and_tables_of_them_are_brought_to_a_device():
+def test_arrays_tensors_and_tables_of_them_are_brought_to_a_device():
     meta = torch.device("meta")  # a device without memory, which every machine has
     tensor = torch.ones(2)
     assert to_device(tensor, meta).device == meta
+    assert to_device(np.ones(2), meta).device == meta
     assert to_device({"a": tensor}, meta)["a"].device == meta

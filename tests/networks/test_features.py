@@ -72,7 +72,7 @@ def test_features_are_the_output_of_the_stage(pool5, pictures, trunk):
     network = AlexNet().eval()
     network.load_state_dict(trunk, strict=False)
     plan = AlexNet.preprocessing
-    expected = network(plan.plain(plan.read(pictures[:3])), stage="pool5")
+    expected = network(torch.from_numpy(plan.plain(plan.read(pictures[:3]))), stage="pool5")
     np.testing.assert_allclose(pool5.compute(pictures[:3]), expected, rtol=1e-4, atol=1e-5)
 
 
@@ -152,7 +152,8 @@ def test_a_device_that_is_not_there_is_told_before_the_weights_are_read(monkeypa
 def test_encoders_of_hugging_face_give_their_pooled_output(vit_folder, pictures):
     features = open_backbone(f"hf:{vit_folder}", None, "cpu")
     encoder = HubImageEncoder(vit_folder)
-    expected = encoder(encoder.preprocessing.plain(encoder.preprocessing.read(pictures)))
+    plan = encoder.preprocessing
+    expected = encoder(torch.from_numpy(plan.plain(plan.read(pictures))))
     together = features.compute(pictures)
     np.testing.assert_allclose(together, expected, atol=1e-5)
     np.testing.assert_array_equal(features.compute(pictures[17:18])[0], together[17])

@@ -30,19 +30,3 @@ def test_progress_is_told_after_each_batch():
     inputs = VectorInputs(np.ones((5, 1)))
     outputs(lambda batch: batch, inputs, 5, 1, size=2, device=CPU, progress=told.append)
     assert told == [2, 4, 5]
-
-
-def test_coming_rows_are_fetched_before_they_are_asked_for():
-    asked = []
-
-    class Watched(VectorInputs):
-        def fetch(self, rows):
-            asked.append(("fetch", rows[0]))
-
-        def batch(self, rows):
-            asked.append(("batch", rows[0]))
-            return super().batch(rows)
-
-    outputs(lambda batch: batch, Watched(np.ones((8, 1))), 8, 1, size=2, device=CPU)
-    for start in (2, 4, 6):
-        assert asked.index(("fetch", start)) < asked.index(("batch", start))

@@ -5,12 +5,13 @@ import torch
 from torch import nn
 
 from corrhash import InputError
+from corrhash.networks.item_noise import ItemDropout
 from corrhash.networks.mlp import MLP
 
 
 def test_one_hidden_layer_of_4096_units_unless_told_otherwise():
     network = MLP(20)
-    assert [type(layer) for layer in network] == [nn.Linear, nn.ReLU, nn.Dropout]
+    assert [type(layer) for layer in network] == [nn.Linear, nn.ReLU, ItemDropout]
     assert network[0].weight.shape == (4096, 20)
     assert network[2].p == 0.5
     assert network.n_features == 4096

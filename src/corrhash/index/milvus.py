@@ -61,8 +61,9 @@ TICK = 1e-4
 ABSENCE = (
     *("connect", "unavailable", "not ready", "not healthy", "no available", "timeout"),
     *("deadline", "not loaded", "recover", "node not", "channel not", "shard", "offline"),
+    *("index not found", "no vector index"),  # another process is just making the collection
 )
-"""Words by which a server says that it is away, or back but not quite ready."""
+"""Words by which a server says that it is away, or there but not quite ready."""
 
 EPOCH = 1_704_067_200
 """The second from which ids are counted, the beginning of 2024, so that they fit."""
@@ -73,6 +74,8 @@ logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # errors are told here
 
 class MilvusIndex:
     """Codes and items on a server or cluster of Milvus: milvus://host:port/name.
+
+    ``?shards=4`` behind the name of a new collection lets as many nodes take in what is written.
 
     A row holds one code: that of the picture of item ``i`` is row ``2 * i``, that of its text row
     ``2 * i + 1``. The first row of an item holds what is large.
@@ -85,11 +88,11 @@ class MilvusIndex:
     @classmethod
     def open(cls, uri: str, n_bits: int, about: dict[str, Any] | None = None) -> MilvusIndex:
         """The index at an address; a new one, of which ``about`` is kept, if there is none."""
-        client, name = _connect(uri)
+        client, name, n_shards = _connect(uri)
         found = _look(client, name, uri)
         if found is None:
             content = {"format": FORMAT, **(about or {}), "n_bits": check_n_bits(n_bits)}
-            _told(uri, lambda: _create(client, name, content))
+            _told(uri, lambda: _create(client, name, content, n_shards))
             found = content
         check_about(found, uri, n_bits)
         return cls(client, name, uri, found)
@@ -97,7 +100,7 @@ class MilvusIndex:
     @classmethod
     def look(cls, uri: str) -> dict[str, Any] | None:
         """What is kept about the index at an address; None if there is none."""
-        client, name = _connect(uri)
+        client, name, _ = _connect(uri)
         return _look(client, name, uri)
 
     def __init__(self, client: Any, name: str, uri: str, about: dict[str, Any]) -> None:
@@ -343,17 +346,21 @@ def _portions(values: list[Any], size: int) -> Iterator[list[Any]]:
         yield values[start : start + size]
 
 
-def _connect(uri: str) -> tuple[Any, str]:
-    found = re.fullmatch(r"milvus://([^/:]+):(\d+)/([A-Za-z_][A-Za-z0-9_]*)", uri)
+ADDRESS = re.compile(r"milvus://([^/:]+):(\d+)/([A-Za-z_][A-Za-z0-9_]*)(?:\?shards=([1-9]\d*))?")
+
+
+def _connect(uri: str) -> tuple[Any, str, int]:
+    """The client, the name of the collection, and in how many shards a new one is written."""
+    found = ADDRESS.fullmatch(uri)
     if found is None:
         raise InputError(
-            f"An address of Milvus is milvus://host:port/name, the name of letters, digits and _. "
-            f"Got {uri!r}."
+            f"An address of Milvus is milvus://host:port/name, the name of letters, digits and _; "
+            f"of a new collection in several shards, milvus://host:port/name?shards=4. Got {uri!r}."
         )
-    host, port, name = found.groups()
+    host, port, name, n_shards = found.groups()
     address = f"http://{host}:{port}"
     client = _told(uri, lambda: MilvusClient(uri=address, timeout=10), FIRST_PATIENCE)
-    return client, name
+    return client, name, int(n_shards or 1)
 
 
 def _told(uri: str, request: Callable[[], Any], patience: float = PATIENCE) -> Any:
@@ -395,7 +402,7 @@ def _look(client: Any, name: str, uri: str) -> dict[str, Any] | None:
     return about
 
 
-def _create(client: Any, name: str, about: dict[str, Any]) -> None:
+def _create(client: Any, name: str, about: dict[str, Any], n_shards: int) -> None:
     schema = client.create_schema(auto_id=False, description=json.dumps(about))
     schema.add_field("pk", DataType.INT64, is_primary=True)
     schema.add_field("code", DataType.BINARY_VECTOR, dim=8 * -(-about["n_bits"] // 8))
@@ -406,7 +413,8 @@ def _create(client: Any, name: str, about: dict[str, Any]) -> None:
     schema.add_field("fields", DataType.JSON)
     exact = client.prepare_index_params()
     exact.add_index("code", index_type="BIN_FLAT", metric_type="HAMMING")
-    client.create_collection(name, schema=schema, index_params=exact, **STRONG)
+    more = {**STRONG, "num_shards": n_shards}
+    client.create_collection(name, schema=schema, index_params=exact, **more)
 
 
 def _as_rows(entries: Entries) -> list[dict[str, Any]]:

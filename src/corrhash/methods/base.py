@@ -59,6 +59,11 @@ class Hasher(ABC):
 
     n_bits: int
 
+    @property
+    def place(self) -> str:
+        """Where the method is defined, as ``package.module:Class``; models name it."""
+        return f"{type(self).__module__}:{type(self).__qualname__}"
+
     @abstractmethod
     def _fit(self, pairs: PairedDataset, validation: PairedDataset | None) -> None:
         """Learn from the pairs; set attributes that end in an underscore."""
@@ -159,7 +164,7 @@ class Hasher(ABC):
         arrays = _arrays_name(content)
         description = {
             "format": FORMAT,
-            "method": f"{type(self).__module__}:{type(self).__qualname__}",
+            "method": self.place,
             "params": self.get_params(),
             "arrays": arrays,
             "learned": self._description(),
@@ -178,23 +183,16 @@ class Hasher(ABC):
         """Read what :meth:`save` wrote.
 
         ``Hasher.load`` knows the methods of the ``METHODS`` table; a method of your own is read by
-        its own class, ``MyHasher.load``.
+        its own class, ``MyHasher.load``. Of a model that was exported to ONNX, ``Hasher.load``
+        takes the exported networks, and does without PyTorch.
         """
-        from corrhash.methods import METHODS
+        from corrhash.methods.exported import find_exported
 
-        description = _read_description(Path(folder))
-        known = {place: name for name, place in METHODS.places.items()}
-        place = f"{cls.__module__}:{cls.__qualname__}"
-        saved = description["method"]
-        if saved in known and cls is Hasher:
-            method = METHODS[known[saved]]
-        elif saved == place:
-            method = cls
-        else:
-            raise InputError(
-                f"{folder} holds a model of {saved}, which {cls.__name__}.load does not know. "
-                "Load it with that class: its own .load(folder)."
-            )
+        description = read_description(Path(folder))
+        exported = find_exported(Path(folder), description) if cls is Hasher else None
+        if exported is not None:
+            return exported
+        method = cls._method_of(folder, description["method"])
         try:
             hasher: Hasher = method._from_params(description["params"])
         except TypeError as error:
@@ -202,9 +200,25 @@ class Hasher(ABC):
                 f"The model in {folder} has parameters of another version ({error}). "
                 "Train the model again."
             ) from error
-        arrays = _read_arrays(Path(folder) / description["arrays"])
+        arrays = read_arrays(Path(folder) / description["arrays"])
         hasher._restore(arrays, description["learned"])
         return hasher
+
+    @classmethod
+    def _method_of(cls, folder: str | Path, saved: str) -> type[Hasher]:
+        """The class of the model in a folder: this one, or for Hasher any of the table."""
+        from corrhash.methods import METHODS
+
+        known = {place: name for name, place in METHODS.places.items()}
+        if saved in known and cls is Hasher:
+            method: type[Hasher] = METHODS[known[saved]]
+            return method
+        if saved != f"{cls.__module__}:{cls.__qualname__}":
+            raise InputError(
+                f"{folder} holds a model of {saved}, which {cls.__name__}.load does not know. "
+                "Load it with that class: its own .load(folder)."
+            )
+        return cls
 
     @classmethod
     def _from_params(cls, params: dict[str, Any]) -> Self:
@@ -273,7 +287,7 @@ def _dense_rows(values: Any, what: str) -> np.ndarray:
     return array.astype(np.float64)
 
 
-def _read_description(folder: Path) -> dict[str, Any]:
+def read_description(folder: Path) -> dict[str, Any]:
     """The content of ``hasher.json``, checked."""
     path = folder / HASHER_FILE
     try:
@@ -297,7 +311,7 @@ def _read_description(folder: Path) -> dict[str, Any]:
     return description
 
 
-def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The learned arrays, or an error that names the file."""
     try:
         content = path.read_bytes()

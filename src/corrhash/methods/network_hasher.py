@@ -32,8 +32,10 @@ from corrhash.methods.checkpoint import (
     restore_optimizer,
     save_checkpoint,
 )
+from corrhash.methods.processes import Processes
 from corrhash.methods.training import Training
 from corrhash.methods.two_networks import (
+    HUB,
     Hashing,
     Networks,
     detached_state,
@@ -45,15 +47,24 @@ from corrhash.methods.two_networks import (
 from corrhash.metrics import evaluate
 from corrhash.networks.device import as_device, to_device
 from corrhash.networks.inference import outputs
-from corrhash.networks.inputs import Inputs, image_inputs, text_inputs, vector_length
+from corrhash.networks.inputs import (
+    Inputs,
+    check_kind,
+    image_inputs,
+    text_inputs,
+    vector_length,
+)
+from corrhash.networks.item_keys import item_keys
+from corrhash.networks.item_noise import drawing_by
+from corrhash.networks.padded_batches import ENCODE_SIZE
 from corrhash.progress import report
 from corrhash.relevance import Similarity
 
-ENCODE_SIZE = 64
-"""Items are encoded in batches of this one size, so that a code does not depend on its batch."""
-
 HELD_OUT = 10
 """Without validation pairs, one in so many training pairs is held out."""
+
+SIDES = {"image": np.uint64(1), "text": np.uint64(2)}
+"""Added to the keys of items, so that image and text networks do not draw alike."""
 
 FEW_CODES = 0.05
 """Fewer distinct codes than this share of the validation items is called a collapse."""
@@ -129,12 +140,12 @@ class NetworkHasher(Hasher):
             network.hash.bounded = self.bounded
 
     def _score_image(self, images: Any) -> np.ndarray:
-        self._check_kind(images, "image")
+        check_kind(images, "image", self.inputs_["image"])
         inputs = image_inputs(images, self.image_network_.body, keep=False)
         return self._score(self.image_network_, inputs, n_rows(images))
 
     def _score_text(self, texts: Any) -> np.ndarray:
-        self._check_kind(texts, "text")
+        check_kind(texts, "text", self.inputs_["text"])
         inputs = text_inputs(texts, self.text_network_.body)
         return self._score(self.text_network_, inputs, n_rows(texts))
 
@@ -143,20 +154,6 @@ class NetworkHasher(Hasher):
         device = as_device(self.training.device)
         network.eval().to(device)
         return outputs(network, inputs, n, self.n_bits, size=ENCODE_SIZE, device=device)
-
-    def _check_kind(self, values: Any, side: str) -> None:
-        """What is encoded must be of the kind that was trained on."""
-        trained, given = self.inputs_[side], vector_length(values)
-        if trained == given:
-            return
-        if trained is not None and given is not None:
-            raise InputError(
-                f"The model was trained on {trained} columns of {side}s. Got {given}. "
-                "Read the items with the reader of the model."
-            )
-        raw = "pictures" if side == "image" else "strings"
-        kinds = [raw if length is None else "feature vectors" for length in (trained, given)]
-        raise InputError(f"The model was trained on {kinds[0]} as {side}s. Got {kinds[1]}.")
 
     def _is_fitted(self) -> bool:
         return hasattr(self, "image_network_")  # learned() copies all weights
@@ -205,6 +202,8 @@ class Trainer:
         self.training = hasher.training
         self.relation = supervision(pairs)
         self.within = hasher._within(pairs, self.relation)
+        self.processes = Processes.joined(self.training.device)
+        _check_draws(self.processes, hasher.networks)
         self.device = as_device(self.training.device)
         self.networks = nn.ModuleDict(
             {"image": hasher.image_network_, "text": hasher.text_network_}
@@ -212,6 +211,9 @@ class Trainer:
         self._learn_scale()
         self.images = image_inputs(pairs.images, hasher.image_network_.body, keep=True)
         self.texts = text_inputs(pairs.texts, hasher.text_network_.body)
+        self._together = {
+            side: self.processes.together(network) for side, network in self.networks.items()
+        }
         old, new = parameters_by_origin([hasher.image_network_, hasher.text_network_])
         self.optimizer = self.training.make_optimizer(old, new)
         self.name = self._fingerprint()
@@ -226,13 +228,16 @@ class Trainer:
             started = time.perf_counter()
             entry = {"epoch": epoch + 1, **self._epoch(epoch)}
             last = epoch + 1 == self.training.epochs
-            if last or (epoch + 1) % self.training.validate_every == 0:
-                entry.update(self._validate())
-            entry["seconds"] = round(time.perf_counter() - started, 3)
+            if self.processes.first:
+                if last or (epoch + 1) % self.training.validate_every == 0:
+                    entry.update(self._validate())
+                entry["seconds"] = round(time.perf_counter() - started, 3)
+            entry = self.processes.agree(entry)
             self.history.append(entry)
             report("Training", epoch + 1, self.training.epochs, **entry)
-            self._checkpoint(epoch + 1)
-        self.networks.load_state_dict(self.best)
+            if self.processes.first:
+                self._checkpoint(epoch + 1)
+        self.networks.load_state_dict(self.processes.agree(self.best))
         self.networks.cpu()
         self.hasher.history_ = self.history
 
@@ -251,11 +256,11 @@ class Trainer:
         passes = self._passes()
         self.networks.train()
         watched: dict[str, list[Any]] = {}
-        with torch.random.fork_rng():  # dropout depends on seed and epoch alone
+        with torch.random.fork_rng():  # for encoders of others, which draw dropout of their own
             torch.manual_seed(self.training.seed * 1_000_003 + epoch)
             for step, (number, rows) in product(passes, enumerate(batches)):
                 for coming in batches[number + 1 : number + 3]:
-                    self.images.fetch(coming.images)
+                    self.images.fetch(self.processes.share(coming.images))
                 n_steps = self.training.epochs * len(batches)
                 self._set_rate(epoch * len(batches) + number, n_steps)
                 for name, value in step(rows, epoch).items():
@@ -301,9 +306,18 @@ class Trainer:
     def _scores(self, side: str, rows: np.ndarray, epoch: int) -> Tensor:
         """(len(rows), n_bits) scores of training items, through which gradients flow."""
         inputs = self.images if side == "image" else self.texts
-        values = inputs.training_batch(rows, seed=self.training.seed, epoch=epoch)
-        scores: Tensor = self.networks[side](to_device(values, self.device))
-        return scores
+        own = self.processes.share(rows)
+        keyed = {"seed": self.training.seed, "epoch": epoch}
+        values = to_device(inputs.training_batch(own, **keyed), self.device)
+        with drawing_by(item_keys(own, **keyed) + SIDES[side]), self._precision():
+            scores = self._together[side](values)
+        if self.training.mixed:
+            scores = scores.float()  # losses are about small differences of cosines
+        return self.processes.gather(scores, len(rows))
+
+    def _precision(self) -> Any:
+        """In what networks compute while they are trained."""
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.training.mixed)
 
     def _block(self, relation: Similarity, rows: Any, columns: Any) -> Tensor:
         """(rows, columns) of +1, -1 and 0 for unknown."""
@@ -389,7 +403,10 @@ class Trainer:
         """The epoch to begin with: 0, or where an interrupted training stopped."""
         if self.training.checkpoint is None:
             return 0
-        found = load_checkpoint(Path(self.training.checkpoint), self.name)
+        found = None
+        if self.processes.first:
+            found = load_checkpoint(Path(self.training.checkpoint), self.name)
+        found = self.processes.agree(found)
         if found is None:
             return 0
         tensors, numbers = found
@@ -405,6 +422,17 @@ class Trainer:
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)}
+
+
+def _check_draws(processes: Processes, networks: Networks) -> None:
+    """Dropout of encoders of others is not drawn by item, and would differ between processes."""
+    encoders = {networks.image: networks.image_frozen, networks.text: networks.text_frozen}
+    trained = [name for name, frozen in encoders.items() if name.startswith(HUB) and not frozen]
+    if processes.n > 1 and trained:
+        raise InputError(
+            f"Several processes do not train {trained[0]} along, whose dropout each would draw by "
+            "itself. Freeze it, or use one process."
+        )
 
 
 def _check_alike(pairs: PairedDataset, validation: PairedDataset) -> None:

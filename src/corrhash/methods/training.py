@@ -38,6 +38,9 @@ class Training:
     validate_every : epochs between two looks at the validation pairs; the best epoch is kept.
     seed : of initialisation, order, dropout and augmentation.
     device : ``cpu``, ``cuda`` or ``mps``.
+    mixed : networks compute in bfloat16 while they are trained, at half the memory; weights, losses
+        and codes stay float32. For devices with units for it, as GPUs since 2020 have; others are
+        slower with it.
     checkpoint : folder from which an interrupted run goes on; None keeps none.
     """
 
@@ -53,6 +56,7 @@ class Training:
     validate_every: int = 5
     seed: int = 0
     device: str = "cpu"
+    mixed: bool = False
     checkpoint: str | None = None
 
     def __post_init__(self) -> None:

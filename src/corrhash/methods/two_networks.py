@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from corrhash.errors import InputError
 from corrhash.networks import BACKBONES
 from corrhash.networks.hash_layer import HashLayer
+from corrhash.networks.item_noise import ItemNoise
 from corrhash.networks.mlp import MLP
 from corrhash.networks.standardise import Standardise
 from corrhash.networks.weights import load_weights
@@ -83,15 +83,12 @@ class Vectors(nn.Module):
     def __init__(self, n_inputs: int, networks: Networks) -> None:
         super().__init__()
         self.standardise = Standardise(n_inputs, root=networks.root)
-        self.noise = networks.noise
+        self.noise = ItemNoise(networks.noise)
         self.layers = MLP(n_inputs, networks.width, networks.depth, networks.dropout)
         self.n_features = self.layers.n_features
 
     def forward(self, features: Tensor) -> Tensor:
-        features = self.standardise(features)
-        if self.training and self.noise:
-            features = features + self.noise * torch.randn_like(features)
-        return self.layers(features)
+        return self.layers(self.noise(self.standardise(features)))
 
 
 def make_image_network(networks: Networks, n_inputs: int | None, n_bits: int) -> Hashing:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from corrhash.errors import InputError
+from corrhash.networks.item_noise import ItemDropout
 from corrhash.networks.pixels import Preprocessing
 
 SMALLEST_SIDE = 63
@@ -67,10 +68,10 @@ class AlexNet(nn.Module):
         )
         self.avgpool = nn.AdaptiveAvgPool2d(6)  # other sizes than 224 arrive at 6 x 6 too
         self.classifier = nn.Sequential(
-            nn.Dropout(),
+            ItemDropout(),
             nn.Linear(256 * 6 * 6, 4096),  # fc6
             nn.ReLU(inplace=True),
-            nn.Dropout(),
+            ItemDropout(),
             nn.Linear(4096, 4096),  # fc7
             nn.ReLU(inplace=True),
         )

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from corrhash.networks.item_keys import item_keys
+
 
 @dataclass(frozen=True, eq=False)
 class Crops:
@@ -25,17 +27,8 @@ def draw_crops(items: Any, slack: int, *, seed: int, epoch: int) -> Crops:
     >>> bool(together.left[2] == alone.left[0])
     True
     """
-    items = np.asarray(items, dtype=np.uint64).reshape(-1)
-    bits = _mixed(_mixed(_mixed(np.full(len(items), seed, np.uint64)) + np.uint64(epoch)) + items)
+    bits = item_keys(items, seed=seed, epoch=epoch)
     # Three independent draws from one number of 64 bits: two of 31 bits and one of a single bit.
     top = (bits & np.uint64(0x7FFFFFFF)) % np.uint64(slack + 1)
     left = (bits >> np.uint64(31) & np.uint64(0x7FFFFFFF)) % np.uint64(slack + 1)
     return Crops(top.astype(np.int64), left.astype(np.int64), bits >> np.uint64(63) == 1)
-
-
-def _mixed(numbers: np.ndarray) -> np.ndarray:
-    """(n,) uint64 hashed by the finaliser of SplitMix64 (Steele et al., 2014)."""
-    numbers = numbers + np.uint64(0x9E3779B97F4A7C15)
-    numbers = (numbers ^ numbers >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-    numbers = (numbers ^ numbers >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    return numbers ^ numbers >> np.uint64(31)

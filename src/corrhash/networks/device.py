@@ -27,7 +27,7 @@ def as_device(name: str) -> torch.device:
 
 
 def to_device(inputs: Any, device: torch.device) -> Any:
-    """A tensor, or a table of tensors, on another device."""
+    """An array or a tensor, or a table of these, as tensors on a device."""
     if isinstance(inputs, dict):
-        return {name: value.to(device) for name, value in inputs.items()}
-    return inputs.to(device)
+        return {name: torch.as_tensor(value, device=device) for name, value in inputs.items()}
+    return torch.as_tensor(inputs, device=device)

@@ -1,4 +1,4 @@
-"""Outputs of a network in padded batches of one size, with decoding beside it."""
+"""Outputs of a PyTorch network in padded batches of one size."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from torch import Tensor
 
 from corrhash.networks.device import to_device
 from corrhash.networks.inputs import Inputs
-
-AHEAD = 2  # batches whose pictures are decoded while the network works
+from corrhash.networks.padded_batches import padded_batches
 
 
 def outputs(
@@ -26,15 +25,11 @@ def outputs(
 ) -> np.ndarray:
     """(n, width) outputs for rows 0..n, computed in batches of ``size``.
 
-    The last batch is filled up with its own last row: an item is computed in the same way alone
-    and among others. ``progress`` is told after each batch how many rows are done.
+    ``progress`` is told after each batch how many rows are done.
     """
-    batches = [np.minimum(np.arange(s, s + size), n - 1) for s in range(0, n, size)]
     parts = [torch.empty(0, width, device=device)]
     with torch.inference_mode():
-        for number, rows in enumerate(batches, start=1):
-            for coming in batches[number : number + AHEAD]:
-                inputs.fetch(coming)
-            parts.append(network(to_device(inputs.batch(rows), device)))
+        for number, batch in enumerate(padded_batches(inputs, n, size), start=1):
+            parts.append(network(to_device(batch, device)))
             progress(min(n, number * size))
         return torch.cat(parts)[:n].cpu().numpy()

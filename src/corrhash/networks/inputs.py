@@ -1,4 +1,7 @@
-"""What networks read of images and texts, batch by batch: vectors, pictures or sentences."""
+"""What networks read of images and texts, batch by batch: vectors, pictures or sentences.
+
+Batches are arrays, so that networks run by other libraries than PyTorch read the same numbers.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,8 @@ from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-import torch
-from torch import Tensor
 
+from corrhash.errors import InputError
 from corrhash.kernels.sparse_rows import dense_rows
 from corrhash.networks.pixels import Preprocessing
 
@@ -39,11 +41,11 @@ class VectorInputs:
     def fetch(self, rows: np.ndarray) -> None:
         """Vectors are always ready."""
 
-    def batch(self, rows: np.ndarray) -> Tensor:
+    def batch(self, rows: np.ndarray) -> np.ndarray:
         sparse = sp.issparse(self.values)
-        return torch.from_numpy(dense_rows(self.values, rows) if sparse else self.values[rows])
+        return dense_rows(self.values, rows) if sparse else self.values[rows]
 
-    def training_batch(self, rows: np.ndarray, *, seed: int, epoch: int) -> Tensor:
+    def training_batch(self, rows: np.ndarray, *, seed: int, epoch: int) -> np.ndarray:
         return self.batch(rows)
 
 
@@ -58,7 +60,7 @@ class PictureInputs:
         self.preprocessing = preprocessing
         self.keep = keep
         self._pool = ThreadPoolExecutor(2)
-        self._ready: dict[int, tuple[Future[Tensor], int]] = {}  # its part and its place there
+        self._ready: dict[int, tuple[Future[np.ndarray], int]] = {}  # its part and its place there
 
     def fetch(self, rows: np.ndarray) -> None:
         new = [row for row in dict.fromkeys(rows.tolist()) if row not in self._ready]
@@ -67,19 +69,19 @@ class PictureInputs:
             pixels = self._pool.submit(self._decode, part)
             self._ready.update((row, (pixels, place)) for place, row in enumerate(part))
 
-    def batch(self, rows: np.ndarray) -> Tensor:
+    def batch(self, rows: np.ndarray) -> np.ndarray:
         return self.preprocessing.plain(self._pixels(rows))
 
-    def training_batch(self, rows: np.ndarray, *, seed: int, epoch: int) -> Tensor:
+    def training_batch(self, rows: np.ndarray, *, seed: int, epoch: int) -> np.ndarray:
         return self.preprocessing.augmented(self._pixels(rows), rows, seed=seed, epoch=epoch)
 
-    def _decode(self, rows: list[int]) -> Tensor:
+    def _decode(self, rows: list[int]) -> np.ndarray:
         return self.preprocessing.read([self.images[row] for row in rows])
 
-    def _pixels(self, rows: np.ndarray) -> Tensor:
+    def _pixels(self, rows: np.ndarray) -> np.ndarray:
         self.fetch(rows)
         ready = [self._ready[row] for row in rows.tolist()]
-        pixels = torch.stack([part.result()[place] for part, place in ready])
+        pixels = np.stack([part.result()[place] for part, place in ready])
         if not self.keep:
             for row in set(rows.tolist()):
                 del self._ready[row]
@@ -107,6 +109,21 @@ def vector_length(values: Any) -> int | None:
     """The length of feature vectors or word occurrences; None for pictures and strings."""
     shape = tuple(getattr(values, "shape", ()))
     return int(shape[1]) if len(shape) == 2 else None
+
+
+def check_kind(values: Any, side: str, trained: int | None) -> None:
+    """What is encoded must be of the kind, and of the length, that was trained on."""
+    given = vector_length(values)
+    if trained == given:
+        return
+    if trained is not None and given is not None:
+        raise InputError(
+            f"The model was trained on {trained} columns of {side}s. Got {given}. "
+            "Read the items with the reader of the model."
+        )
+    raw = "pictures" if side == "image" else "strings"
+    kinds = [raw if length is None else "feature vectors" for length in (trained, given)]
+    raise InputError(f"The model was trained on {kinds[0]} as {side}s. Got {kinds[1]}.")
 
 
 def image_inputs(images: Any, body: Any, *, keep: bool) -> Inputs:

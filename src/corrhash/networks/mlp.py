@@ -3,6 +3,7 @@
 from torch import nn
 
 from corrhash.errors import InputError
+from corrhash.networks.item_noise import ItemDropout
 
 
 class MLP(nn.Sequential):
@@ -41,6 +42,6 @@ class MLP(nn.Sequential):
             )
         layers: list[nn.Module] = []
         for n in [n_inputs, *[width] * (depth - 1)][:depth]:
-            layers += [nn.Linear(n, width), nn.ReLU(inplace=True), nn.Dropout(dropout)]
+            layers += [nn.Linear(n, width), nn.ReLU(inplace=True), ItemDropout(dropout)]
         super().__init__(*layers)
         self.n_features = width if depth else n_inputs

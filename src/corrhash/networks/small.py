@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from corrhash.errors import InputError
 from corrhash.networks.pixels import Preprocessing
+from corrhash.networks.shared_batch_norm import SharedBatchNorm2d
 
 SMALLEST_SIDE = 32
 _WIDTHS = (24, 48, 96, 192)
@@ -35,7 +36,7 @@ class SmallCNN(nn.Module):
             # No bias: normalisation would take it away again.
             convolution = nn.Conv2d(n_in, n_out, size, stride=2, padding=size // 2, bias=False)
             nn.init.kaiming_normal_(convolution.weight, mode="fan_out", nonlinearity="relu")
-            layers += [convolution, nn.BatchNorm2d(n_out), nn.ReLU(inplace=True)]
+            layers += [convolution, SharedBatchNorm2d(n_out), nn.ReLU(inplace=True)]
         self.features = nn.Sequential(*layers)
 
     def forward(self, pictures: Tensor) -> Tensor:

@@ -1,0 +1,86 @@
+"""Where the records of a collection come from: datasets, folders of pictures, lists, shards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from corrhash.datasets import DATASETS, Reader, load_raw
+from corrhash.datasets.base import PARTS
+from corrhash.datasets.folder import picture_files, read_captions
+from corrhash.datasets.manifest import SUFFIXES
+from corrhash.errors import InputError, did_you_mean
+from corrhash.records import Record, pair_records
+from corrhash.sources.base import EVERYTHING, Share, Source
+from corrhash.sources.lists import SUFFIX, open_list
+from corrhash.sources.parquet import open_parquet
+from corrhash.sources.tar_shards import open_tar_shards
+
+MANIFEST = f"manifest{SUFFIX}"
+
+__all__ = ["Share", "Source", "open_source"]
+
+
+def open_source(
+    source: str,
+    reader: Reader,
+    *,
+    part: str = "database",
+    seed: int = 0,
+    options: dict[str, Any] | None = None,
+    features: Path | None = None,
+    share: Share = EVERYTHING,
+) -> Source:
+    """The records that a name stands for.
+
+    Parameters
+    ----------
+    source : a folder of pictures; a .jsonl file whose lines hold ``image`` (a path, seen from the
+        file), ``text``, ``labels``, ``key`` and any other fields, which become metadata, or the
+        folder of one called ``manifest.jsonl``; tar shards or Parquet files, one or a folder of
+        them; another manifest; or the name of a dataset.
+    reader : of the model, which computes and caches the features of a dataset.
+    part, seed, options : of a dataset: which of its items, and how it is split.
+    features : a file with a row for each line of a .jsonl file, for models that read such rows.
+    share : what this process reads, where several work on one source: whole files of a folder of
+        shards, else every so many'th item.
+    """
+    path = Path(source)
+    if path.is_dir() and (path / MANIFEST).is_file():
+        path = path / MANIFEST
+    if path.suffix == SUFFIX:
+        return open_list(path, features, share)
+    if shards := open_tar_shards(path, share) or open_parquet(path, share):
+        return shards
+    if path.is_dir():
+        return _folder(path, share)
+    if source in DATASETS or path.suffix in SUFFIXES:
+        return _dataset(source, reader, part, seed, options or {}, share)
+    raise InputError(
+        f"There is no folder, no {SUFFIX} file and no dataset {source!r}."
+        f"{did_you_mean(source, DATASETS)} corrhash datasets lists the datasets."
+    )
+
+
+def _folder(folder: Path, share: Share) -> Source:
+    """The pictures below a folder, by their path within it, with the words that go with them."""
+    paths = picture_files(folder)
+    if not paths:
+        raise InputError(f"There are no pictures in {folder}. Check the path.")
+    own = list(share.of(paths))
+    records = (
+        Record(path.relative_to(folder).as_posix(), path, caption)
+        for path, caption in zip(own, read_captions(own), strict=True)
+    )
+    return Source(records, len(own))
+
+
+def _dataset(
+    name: str, reader: Reader, part: str, seed: int, options: dict[str, Any], share: Share
+) -> Source:
+    if part not in PARTS:
+        raise InputError(f"There is no part {part!r}. Choose one of: {', '.join(PARTS)}.")
+    raw = load_raw(name, seed=seed, **options)
+    read = reader.read_split(raw)
+    pairs, shown = getattr(read, part), getattr(raw, part)
+    return Source(share.of(pair_records(pairs, shown)), share.size(len(pairs)))

@@ -1,0 +1,174 @@
+"""Exported models: the scores of PyTorch to five digits, and not a trace of PyTorch."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from corrhash import Codes, InputError
+from corrhash.datasets import PairedDataset, make_pairs
+from corrhash.methods import METHODS, Hasher
+from corrhash.methods.cvh import CVH
+from corrhash.methods.exported import ExportedHasher
+from corrhash.methods.onnx_export import export_onnx
+from corrhash.methods.training import Training
+from corrhash.methods.two_networks import Networks
+
+QUICK = Training(epochs=1)
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return make_pairs(300, seed=1)
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    images = np.random.default_rng(0).integers(0, 255, (70, 70, 80, 3), dtype=np.uint8)
+    labels = np.eye(2, dtype=int)[np.arange(70) % 2]
+    return PairedDataset(images, labels.astype(np.float32), labels)
+
+
+def train_and_export(name, pairs, folder, networks):
+    hasher = METHODS[name](24, networks=networks, training=QUICK).fit(pairs)
+    hasher.save(folder)
+    export_onnx(folder)
+    return hasher
+
+
+def check_same_scores(hasher, exported, pairs):
+    assert isinstance(exported, ExportedHasher)
+    for side in ("image", "text"):
+        values = getattr(pairs, f"{side}s")
+        expected = getattr(hasher, f"score_{side}")(values)
+        scores = getattr(exported, f"score_{side}")(values)
+        assert scores.dtype == expected.dtype
+        np.testing.assert_allclose(scores, expected, atol=1e-5)
+        clear = abs(expected) > 1e-5
+        codes = getattr(exported, f"encode_{side}")(values)
+        np.testing.assert_array_equal(
+            codes.signs()[clear], Codes.from_scores(expected).signs()[clear]
+        )
+
+
+@pytest.mark.parametrize(("name", "depth"), [("chn", 1), ("mmnn", 2), ("dcmh", 0)])
+def test_networks_on_features_and_tags_give_the_same_scores(name, depth, pairs, tmp_path):
+    hasher = train_and_export(name, pairs, tmp_path, Networks(width=64, depth=depth))
+    check_same_scores(hasher, Hasher.load(tmp_path), pairs)
+
+
+def test_roots_of_features_that_are_never_negative_are_exported(pairs, tmp_path):
+    positive = replace(pairs, images=abs(pairs.images))
+    hasher = train_and_export("chn", positive, tmp_path, Networks(width=64))
+    assert hasher.image_network_.body.standardise.rooted
+    check_same_scores(hasher, Hasher.load(tmp_path), positive)
+
+
+@pytest.mark.parametrize("size", [None, 40])
+def test_networks_on_pictures_give_the_same_scores(size, pictures, tmp_path):
+    hasher = METHODS["chn"](24, networks=Networks(image_size=size), training=QUICK)
+    hasher._build({"image": None, "text": 2})
+    hasher.history_ = []
+    hasher.save(tmp_path)
+    export_onnx(tmp_path)
+    check_same_scores(hasher, Hasher.load(tmp_path), pictures)
+
+
+def test_the_statistics_of_a_trained_batch_normalisation_are_exported(pictures, tmp_path):
+    hasher = train_and_export("chn", pictures, tmp_path, Networks(image_size=32))
+    check_same_scores(hasher, Hasher.load(tmp_path), pictures)
+
+
+ENCODE = """
+import sys
+import numpy as np
+from corrhash.methods import Hasher
+
+hasher = Hasher.load(sys.argv[1])
+pictures = np.random.default_rng(0).integers(0, 255, (3, 50, 60, 3), dtype=np.uint8)
+np.save(sys.argv[2], np.vstack([hasher.score_image(pictures), hasher.score_text(np.eye(2))]))
+assert "torch" not in sys.modules, "torch was imported"
+"""
+
+
+def test_loading_and_encoding_pictures_never_imports_pytorch(pictures, tmp_path):
+    hasher = train_and_export("chn", pictures, tmp_path / "model", Networks(image_size=32))
+    found = tmp_path / "scores.npy"
+    subprocess.run([sys.executable, "-c", ENCODE, tmp_path / "model", found], check=True)
+    asked = np.random.default_rng(0).integers(0, 255, (3, 50, 60, 3), dtype=np.uint8)
+    expected = np.vstack([hasher.score_image(asked), hasher.score_text(np.eye(2))])
+    np.testing.assert_allclose(np.load(found), expected, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def exported_folder(pairs, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exported")
+    train_and_export("chn-b", pairs, folder, Networks(width=32))
+    return folder
+
+
+@pytest.fixture
+def folder(exported_folder, tmp_path):
+    """A copy that a test may spoil."""
+    Hasher.load(exported_folder).save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_an_exported_model_tells_what_it_was_trained_as(folder):
+    exported, trained = Hasher.load(folder), METHODS["chn-b"].load(folder)
+    assert type(trained) is METHODS["chn-b"]
+    assert exported.place == trained.place
+    assert (exported.n_bits, exported.ranked_by) == (24, "cosine")
+    assert exported.get_params()["networks"]["width"] == 32
+    for name, array in trained.learned().items():
+        np.testing.assert_array_equal(exported.learned()[name], array)
+
+
+def test_an_exported_model_does_not_learn(folder, pairs):
+    with pytest.raises(InputError, match=r"do not learn.*corrhash.methods.chn:CHNB"):
+        Hasher.load(folder).fit(pairs)
+
+
+def test_inputs_of_another_kind_are_refused(folder, pairs, pictures):
+    exported = Hasher.load(folder)
+    with pytest.raises(InputError, match="trained on 256 columns of images. Got 255"):
+        exported.encode_image(pairs.images[:, 1:])
+    with pytest.raises(InputError, match="trained on feature vectors as images. Got pictures"):
+        exported.encode_image(pictures.images)
+
+
+def test_without_the_runtime_pytorch_takes_over(folder, monkeypatch):
+    monkeypatch.setattr("corrhash.methods.exported.has_runtime", lambda: False)
+    assert type(Hasher.load(folder)) is METHODS["chn-b"]
+
+
+def test_networks_of_an_earlier_training_do_not_count(folder, pairs):
+    again = METHODS["chn-b"](24, networks=Networks(width=16), training=QUICK).fit(pairs)
+    again.save(folder)
+    assert type(Hasher.load(folder)) is METHODS["chn-b"]
+    export_onnx(folder)
+    check_same_scores(again, Hasher.load(folder), pairs)
+    assert len(list(folder.glob("*.onnx"))) == 2
+
+
+def test_damaged_and_missing_files_are_told(folder, pairs):
+    image = next(folder.glob("image-*.onnx"))
+    image.write_bytes(image.read_bytes()[:-1])
+    with pytest.raises(InputError, match="its checksum differs. Export the model again"):
+        Hasher.load(folder).encode_image(pairs.images)
+    image.unlink()
+    with pytest.raises(InputError, match="lacks its file"):
+        Hasher.load(folder).encode_image(pairs.images)
+    about = json.loads((folder / "onnx.json").read_bytes())
+    (folder / "onnx.json").write_text(json.dumps({**about, "format": "another"}))
+    with pytest.raises(InputError, match="onnx.json is damaged .format 'another'"):
+        Hasher.load(folder)
+
+
+def test_methods_without_networks_have_nothing_to_export(pairs, tmp_path):
+    CVH(8).fit(pairs).save(tmp_path)
+    with pytest.raises(InputError, match="CVH has no networks: there is nothing to export"):
+        export_onnx(tmp_path)
