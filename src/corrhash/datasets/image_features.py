@@ -94,7 +94,8 @@ class ImageFeatures:
         if self.of_file:
             raise InputError(
                 f"This model reads its features from {self.name}, where new pictures have none. "
-                "Compute theirs as those were computed and give them as an (n, d) array, or train "
+                "Compute theirs as those were computed and give them as an (n, d) array (corrhash "
+                "index takes a .jsonl file and --features FILE), or train "
                 f"with features that corrhash computes: {ALEXNET[-1]}, or {HUB}<folder or hub id>."
             )
         return self._opened.compute(pictures) if self.of_network else simple_features(pictures)
