@@ -65,7 +65,8 @@ def test_mixed_precision_learns_nearly_the_same_in_other_numbers():
         hasher = CHN(16, networks=Networks(width=32), training=training).fit(pairs)
         losses.append([entry["loss"] for entry in hasher.history_])
         scores.append(hasher.score_image(pairs.images))
-        assert {array.dtype for array in hasher.learned().values()} == {np.dtype(np.float32)}
+        kinds = {array.dtype for array in hasher.learned().values() if array.dtype.kind == "f"}
+        assert kinds == {np.dtype(np.float32)}
     np.testing.assert_allclose(losses[1], losses[0], rtol=0.02)
     assert losses[0] != losses[1]
     assert ((scores[0] > 0) == (scores[1] > 0)).mean() > 0.9

@@ -42,8 +42,8 @@ def pair_weights(similarity: Tensor, *, balanced: Balance = False, known: Any = 
     >>> similarity = torch.tensor([[1.0, -1.0, -1.0, -1.0, 0.0]])
     >>> pair_weights(similarity, balanced=True)
     tensor([[2.0000, 0.6667, 0.6667, 0.6667, 0.0000]])
-    >>> pair_weights(similarity, balanced="item")  # each column has one pair, which weighs 0.5
-    tensor([[1.2500, 0.5833, 0.5833, 0.5833, 0.0000]])
+    >>> pair_weights(similarity, balanced="item")  # a column has one pair here, for 0.5
+    tensor([[1.2503, 0.5836, 0.5836, 0.5836, 0.0000]])
     """
     if balanced not in (True, False, "item"):
         raise InputError(f"Pair weights are true, false or 'item'. Got {balanced!r}.")
