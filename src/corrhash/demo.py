@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from corrhash.atomic_write import make_folder
 from corrhash.collection import Collection
-from corrhash.datasets import DATASETS, ImageFeatures, Reader, load_dataset
+from corrhash.datasets import ImageFeatures, Reader, load_raw
 from corrhash.datasets.base import RetrievalSplit
+from corrhash.datasets.fingerprint import fingerprint_of
+from corrhash.datasets.reader import fit_reader
 from corrhash.experiments.directions import encode_pairs, random_codes, score_directions
 from corrhash.experiments.plots import plot_curves
 from corrhash.experiments.trained_model import TrainedModel
@@ -40,7 +42,9 @@ class DemoResult:
 def run_demo(folder: Path, pictures: int, epochs: int, seed: int) -> DemoResult:
     """Draw, learn and measure; leave a model, curves and a collection in ``folder``."""
     make_folder(folder)
-    split = load_dataset("scenes", seed=seed, n=pictures)
+    raw = load_raw("scenes", seed=seed, n=pictures)
+    raw = replace(raw, fingerprint=fingerprint_of(raw, pictures=True))
+    split = fit_reader(raw).read_split(raw)
     described = Reader(image_features=ImageFeatures("simple")).read_split(split)
     scores: dict[tuple[str, int], dict[str, Scores]] = {}
     for n_bits in BITS:
@@ -64,7 +68,7 @@ def run_demo(folder: Path, pictures: int, epochs: int, seed: int) -> DemoResult:
     options = {"n": pictures}
     model = TrainedModel(shown, reader, "scenes", seed, options, "labels", split.fingerprint)
     model.save(files["Trained model"])
-    collection = fill_collection(files["Collection"], model, split)
+    collection = fill_collection(files["Collection"], model, split, raw)
     _draw_answers(collection, files["Answers to words"])
     return DemoResult(split, scores, collection, files)
 
@@ -91,12 +95,13 @@ def _measure(hasher: Any, split: RetrievalSplit) -> dict[str, Scores]:
     return score_directions(split, query, database)
 
 
-def fill_collection(folder: Path, model: TrainedModel, split: RetrievalSplit) -> Collection:
+def fill_collection(
+    folder: Path, model: TrainedModel, split: RetrievalSplit, raw: RetrievalSplit
+) -> Collection:
     """A new collection of the pictures that are searched, in place of that of an earlier demo."""
     if LanceIndex.look(str(folder)) is not None:
         shutil.rmtree(folder)
     collection = Collection.create(folder, model.hasher, model.reader)
-    raw = DATASETS["scenes"](seed=model.seed, **model.options)
     collection.add_pairs(split.database, raw.database)
     return collection
 
