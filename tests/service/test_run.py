@@ -13,7 +13,7 @@ import pytest
 
 from corrhash.client import Client
 from corrhash.errors import InputError
-from corrhash.service.run import is_loopback, serve
+from corrhash.service.run import bind, is_loopback, serve
 from tests.service.conftest import picture_bytes
 
 UNDER_WAY = 8
@@ -110,3 +110,10 @@ def test_a_port_that_is_taken_is_told(collection):
         port = taken.getsockname()[1]
         with pytest.raises(InputError, match=f"127.0.0.1, port {port}: .* Choose another"):
             serve(collection, port=port)
+
+
+def test_parts_of_an_answer_are_sent_at_once():
+    with bind("127.0.0.1", 0) as bound, socket.create_connection(bound.getsockname()):
+        accepted, _ = bound.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
