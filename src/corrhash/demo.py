@@ -112,7 +112,7 @@ def _draw_answers(collection: Collection, path: Path) -> None:
     for words in SEARCHES:
         for place, match in enumerate(collection.search_text(words, ANSWERS, thumbnails=True)):
             pictures.append(small_picture(match.item.thumbnail))
-            away = f"{match.distance} bits away"
+            away = f"{match.distance} bits"
             texts.append(f"“{words}”: {away}" if place == 0 else away)
-    title = "Words and their pictures"
+    title = "Words and their pictures, with the number of bits that differ"
     save_sheet(contact_sheet(pictures, texts, columns=ANSWERS, side=112, title=title), path)
