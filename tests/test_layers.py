@@ -12,7 +12,7 @@ PACKAGE = Path(corrhash.__file__).parent
 # Lowest first. A module imports from the lines above its own, and from its own package.
 LAYERS = [
     ["errors", "docpage", "progress"],
-    ["atomic_write", "cache_folder", "checksum", "lazy_table", "terminal"],
+    ["atomic_write", "cache_folder", "checksum", "cli_options", "lazy_table", "terminal"],
     ["codes", "kernels"],
     ["ranking", "relevance", "filters", "rerank"],
     ["datasets"],

@@ -19,6 +19,7 @@ from rich.table import Table
 
 from corrhash import __version__, cli_collections, cli_study
 from corrhash.cache_folder import caching_in
+from corrhash.cli_options import CacheOption, MethodOption
 from corrhash.errors import InputError
 from corrhash.terminal import err, out
 from corrhash.terminal import progress_bars as _progress
@@ -66,19 +67,6 @@ ModelArgument = Annotated[
 BitsOption = Annotated[int, typer.Option("--bits", help="Length of the codes, 1 to 1024.")]
 SeedOption = Annotated[
     int, typer.Option(min=0, help="The same seed gives the same split and codes.")
-]
-MethodOption = Annotated[
-    str | None,
-    typer.Option("--method", help="package.module:Class, if the model is of a class of your own."),
-]
-CacheOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--cache",
-        metavar="DIR",
-        envvar="CORRHASH_CACHE",
-        help="Where downloads and image features are kept; by default ~/.cache/corrhash.",
-    ),
 ]
 
 

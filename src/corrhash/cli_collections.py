@@ -14,6 +14,7 @@ import typer
 from rich.table import Table
 
 from corrhash.cache_folder import caching_in
+from corrhash.cli_options import CacheOption, MethodOption
 from corrhash.errors import InputError
 from corrhash.terminal import out, progress_bars, say
 
@@ -31,19 +32,6 @@ ModelOption = Annotated[
     Path | None,
     typer.Option(
         "--model", metavar="DIR", help="A folder that **corrhash train** wrote; a folder keeps it."
-    ),
-]
-MethodOption = Annotated[
-    str | None,
-    typer.Option("--method", help="package.module:Class, if the model is of a class of your own."),
-]
-CacheOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--cache",
-        metavar="DIR",
-        envvar="CORRHASH_CACHE",
-        help="Where image features of datasets are kept; by default ~/.cache/corrhash.",
     ),
 ]
 
