@@ -12,7 +12,7 @@ PACKAGE = Path(corrhash.__file__).parent
 # Lowest first. A module imports from the lines above its own, and from its own package.
 LAYERS = [
     ["errors", "docpage", "progress"],
-    ["atomic_write", "cache_folder", "checksum", "cli_options", "lazy_table", "terminal"],
+    ["atomic_write", "cache_folder", "checksum", "lazy_table"],
     ["codes", "kernels"],
     ["ranking", "relevance", "filters", "rerank"],
     ["datasets"],
@@ -21,7 +21,7 @@ LAYERS = [
     ["encoder", "saved_model", "sources"],
     ["collection", "experiments", "sheet"],
     ["service", "client"],
-    ["demo", "cli_collections", "cli_study"],
+    ["demo"],
     ["cli"],
 ]
 
@@ -34,7 +34,7 @@ HOMES = {
     "h5py": ["datasets.array_files"],
     "matplotlib": ["experiments.plots", "experiments.figures"],
     "typer": ["cli"],
-    "rich": ["cli", "terminal"],
+    "rich": ["cli"],
     "numba": ["kernels"],
     "pyarrow": ["datasets.manifest", "index.lancedb", "sources.parquet"],
     "snowballstemmer": ["datasets.words"],

@@ -14,9 +14,9 @@ import typer
 from rich.table import Table
 
 from corrhash.cache_folder import caching_in
-from corrhash.cli_options import CacheOption, MethodOption
+from corrhash.cli.options import CacheOption, MethodOption
+from corrhash.cli.terminal import out, progress_bars, say
 from corrhash.errors import InputError
-from corrhash.terminal import out, progress_bars, say
 
 if TYPE_CHECKING:  # heavy parts are imported by the verbs that need them: help comes at once
     from corrhash.collection import Added, Collection, Match

@@ -10,33 +10,15 @@ import numpy as np
 import pytest
 from PIL import Image
 from rich.console import Console
-from typer.testing import CliRunner
 
-from corrhash import cli_collections
-from corrhash.cli import app, main
+from corrhash.cli import collections
 from corrhash.collection import Collection
 from corrhash.datasets import Reader, load_dataset
 from corrhash.experiments.trained_model import TrainedModel
 from corrhash.methods import METHODS
+from tests.cli.commands import fail, run
 from tests.engine_addresses import new_milvus_collection
 from tests.test_collection import World
-
-
-def run(*arguments):
-    result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def fail(monkeypatch, capsys, *arguments):
-    """What the command says of a mistake; it must end with code 2 and without a traceback."""
-    monkeypatch.setattr(sys, "argv", ["corrhash", *map(str, arguments)])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    assert stopped.value.code == 2
-    said = capsys.readouterr().err
-    assert "Traceback" not in said
-    return said
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +87,7 @@ def test_a_dataset_is_indexed_with_its_pictures(tmp_path):
 
 
 def test_answers_are_a_table_that_fits_80_columns(collection, world, monkeypatch):
-    monkeypatch.setattr(cli_collections, "out", Console(file=(file := io.StringIO()), width=80))
+    monkeypatch.setattr(collections, "out", Console(file=(file := io.StringIO()), width=80))
     run("search", collection, "two", "balloons", "in", "the", "desert", "-k", 7)
     lines = file.getvalue().splitlines()
     assert lines[0].strip() == "two balloons in the desert"

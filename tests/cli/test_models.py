@@ -1,4 +1,4 @@
-"""The command line: each verb does its work, helps in 80 columns, and answers mistakes."""
+"""The verbs on models: what they leave behind, and what they say of mistakes."""
 
 import dataclasses
 import json
@@ -13,22 +13,16 @@ import numpy as np
 import pytest
 from PIL import Image
 from safetensors.torch import save_file
-from typer.testing import CliRunner
 
-from corrhash import cli
-from corrhash.cli import app, main
 from corrhash.codes import load_codes
 from corrhash.datasets import DATASETS, ImageFiles, PairedDataset, load_dataset
 from corrhash.datasets.splits import draw_split
 from corrhash.experiments.trained_model import TrainedModel
 from corrhash.networks.alexnet import AlexNet
 from corrhash.networks.small import SmallCNN
+from tests.cli.commands import fail, run, say
+from tests.cli.own_pictures import boats
 from tests.datasets.layouts import SMALL, coco
-
-VERBS = [
-    *("demo", "train", "evaluate", "encode", "index", "search", "info", "export", "copy"),
-    *("run", "report", "export-onnx", "methods", "datasets", "engines"),
-]
 
 
 @pytest.fixture(scope="module")
@@ -39,35 +33,6 @@ def model(tmp_path_factory):
     assert "Trained CVH of 24 bits" in result.output
     assert TrainedModel.load(folder).hasher.eps == 0.5
     return folder
-
-
-def run(*arguments):
-    result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def fail(monkeypatch, capsys, *arguments):
-    """What the command says of a mistake; it must end with code 2 and without a traceback."""
-    monkeypatch.setattr(sys, "argv", ["corrhash", *map(str, arguments)])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    assert stopped.value.code == 2
-    return capsys.readouterr().err
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_explains_itself_within_80_columns(verb, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    help_text = run(verb, "--help").output
-    assert "Usage: " in help_text
-    assert max(map(len, help_text.splitlines())) <= 80
-
-
-def test_the_help_lists_every_verb_in_the_order_of_the_pipeline():
-    help_text = run("--help").output
-    places = [help_text.index(f"│ {verb} ") for verb in VERBS]
-    assert places == sorted(places)
 
 
 def test_an_exported_model_encodes_without_loading_pytorch(tmp_path):
@@ -88,32 +53,6 @@ def test_an_exported_model_encodes_without_loading_pytorch(tmp_path):
     assert not [name for name in imported if name.split(".")[0] == "torch"]
     found = [load_codes(path)[0]["text"].packed for path in codes]
     assert (found[0] == found[1]).mean() > 0.999  # scores of nearly 0 may fall on either side
-
-
-def test_a_demo_prints_a_table_and_ends_with_a_collection(tmp_path, monkeypatch):
-    folder = tmp_path / "demo"
-    result = run("demo", "--pictures", 600, "--epochs", 1, "--out", folder)
-    assert "random" in result.output
-    for name in ("curves.png", "answers.png"):
-        with Image.open(folder / name) as picture:
-            assert picture.size[0] > 900
-    assert "“lighthouse night”, without cats" in result.output
-    first, second, third = (shlex.split(line)[2:] for line in result.output.splitlines()[-3:])
-    assert "MAP" in run(*first).output
-    monkeypatch.chdir(tmp_path)
-    assert "Sheet: boats.jpg" in run(*second).output
-    served = []
-    monkeypatch.setattr("corrhash.service.run.serve", lambda it, *how, **more: served.append(it))
-    run(*third)
-    assert served[0].uri == str(folder / "collection")
-
-
-def test_the_demo_names_the_program_by_a_way_that_leads_to_it(monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["some where/bin/corrhash", "demo"])
-    monkeypatch.setattr(cli.shutil, "which", lambda name: None)
-    assert cli._called_as() == "'some where/bin/corrhash'"
-    monkeypatch.setattr(cli.shutil, "which", lambda name: f"/usr/bin/{name}")
-    assert cli._called_as() == "corrhash"
 
 
 def test_a_model_is_evaluated_in_both_directions(model):
@@ -143,32 +82,6 @@ def test_a_model_is_evaluated_before_its_scores_are_rounded_to_codes(model):
     assert by_code["image->text"]["ranked_by"] == "hamming"
     assert by_score["image->text"]["ranked_by"] == "cosine"
     assert by_score["image->text"]["map"] > by_code["image->text"]["map"]
-
-
-def test_a_plan_is_run_a_part_of_it_too_and_reported(tmp_path):
-    plan = tmp_path / "plan.toml"
-    plan.write_text(
-        'datasets = ["synthetic"]\nmethods = ["cvh", "scm"]\nn_bits = [16, 32]\n'
-        "[data.synthetic]\nn = 780\n[grid.cvh]\neps = [0.1, 1.0]\n"
-    )
-    results, report = tmp_path / "results", tmp_path / "report"
-    part = ("--method", "cvh", "--bits", "16", "--jobs", "2")
-    output = run("run", plan, "--out", results, *part).output
-    assert "3 of 3 done in" in output
-    words = shlex.split(output[output.index("Next: corrhash ") :])[2:]
-    words[-1] = str(report)
-    assert "Open" in run(*words).output
-    assert (report / "index.html").exists()
-    assert len(list(results.glob("*.json"))) == 1
-
-
-def test_what_fails_in_a_plan_is_told_at_the_end(tmp_path):
-    plan = tmp_path / "plan.toml"
-    plan.write_text('datasets = ["nowhere"]\nmethods = ["cvh"]\nn_bits = [16]\ntune = false\n')
-    arguments = ["run", str(plan), "--out", str(tmp_path / "results")]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 1
-    assert "Failed: cvh, 16 bits, seed 0 on nowhere: There is no dataset 'nowhere'" in result.output
 
 
 def test_a_network_is_trained_with_its_settings_and_leaves_its_history(tmp_path):
@@ -246,26 +159,12 @@ def load_pictures(seed=0):
 def test_a_picture_that_cannot_be_read_is_named_and_left_out(method, monkeypatch, capsys, tmp_path):
     (tmp_path / "pictures").mkdir()
     monkeypatch.setenv("PICTURES", str(tmp_path / "pictures"))
-    monkeypatch.setitem(DATASETS.places, "pictures", "tests.test_cli:load_pictures")
+    monkeypatch.setitem(DATASETS.places, "pictures", "tests.cli.test_models:load_pictures")
     few_epochs = ("--set", "training.epochs=1") if method == "chn" else ()
     arguments = ("--method", method, "--bits", "2", *few_epochs, "--out", tmp_path / "m")
     said = say(monkeypatch, capsys, "train", "pictures", *arguments)
     assert "1 of 60 pictures are left out (train 1, validation 0, query 0, database 1)" in said
     assert re.search(r"\d+.jpg: image file is truncated", said)
-
-
-def boats(folder, n=30):
-    """A manifest of pictures with captions and labels; one picture is cut off."""
-    rng = np.random.default_rng(0)
-    folder.mkdir()
-    lines = ["image,text,labels"]
-    for i in range(n):
-        pixels = rng.integers(0, 255, (40, 40, 3), dtype=np.uint8)
-        Image.fromarray(pixels).save(folder / f"{i}.jpg")
-        lines.append(f"{i}.jpg,{['a red boat', 'the green tree'][i % 2]},{['boat', 'tree'][i % 2]}")
-    (folder / "manifest.csv").write_text("\n".join(lines))
-    (folder / "4.jpg").write_bytes((folder / "4.jpg").read_bytes()[:700])
-    return folder
 
 
 def test_ones_own_pictures_are_trained_on_evaluated_moved_and_not_changed(
@@ -320,26 +219,6 @@ def test_a_published_dataset_is_found_below_its_root(tmp_path, monkeypatch):
     assert "MAP" in run("evaluate", "model", "coco", "--root", "moved").output
 
 
-def test_a_check_says_what_is_there_and_draws_samples(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    folder = boats(tmp_path / "boats")
-    result = CliRunner().invoke(app, ["datasets", "check", str(folder)])
-    assert result.exit_code == 1  # as a picture is damaged
-    assert "29 pictures found, 0 missing, 1 damaged" in result.output
-    with Image.open(tmp_path / "boats-samples.png") as picture:
-        assert picture.size[0] > 900
-    (folder / "4.jpg").unlink()
-    lines = (folder / "manifest.csv").read_text().split("\n")
-    (folder / "manifest.csv").write_text("\n".join(x for x in lines if not x.startswith("4.jpg")))
-    assert "0 damaged" in run("datasets", "check", folder, "--sheet", "sheet.jpg").output
-    assert (tmp_path / "sheet.jpg").exists()
-
-
-def test_a_dataset_tells_where_to_get_it():
-    assert "https://press.liacs.nl" in run("datasets", "mirflickr25k").output
-    assert "nothing to download" in run("datasets", "scenes").output
-
-
 def test_the_literal_mode_is_for_methods_that_have_one(monkeypatch, capsys, tmp_path):
     epochs = ("--set", "training.epochs=1", "--set", "networks.width=16")
     run("train", "synthetic", "--method", "chn", "--literal", *epochs, "--out", tmp_path / "m")
@@ -359,13 +238,6 @@ def test_encoded_items_are_those_that_python_encodes(model, tmp_path):
         codes["text"].packed, trained.hasher.encode_text(query.texts).packed
     )
     assert keys.tolist() == query.row_keys()
-
-
-def test_methods_and_datasets_are_listed_with_one_line_each():
-    assert "cvh" in run("methods").output
-    assert "Parameters" in run("methods", "cvh").output
-    assert "training.epochs" in run("methods", "chn").output
-    assert "scenes" in run("datasets").output
 
 
 def test_a_method_of_ones_own_is_named_by_its_place(tmp_path):
@@ -395,16 +267,6 @@ def few_pictures(monkeypatch, tmp_path):
     monkeypatch.setitem(DATASETS.places, "few", f"{__name__}:few")
     monkeypatch.setenv("CORRHASH_CACHE", str(tmp_path / "cache"))
     return "few"
-
-
-def say(monkeypatch, capsys, *arguments):
-    """What a successful command says beside its output."""
-    monkeypatch.setattr(sys, "argv", ["corrhash", *map(str, arguments)])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    captured = capsys.readouterr()
-    assert stopped.value.code == 0, captured.err
-    return captured.err
 
 
 QUICK = ("--bits", "8", "--set", "training.epochs=1", "--set", "networks.width=8")

@@ -10,17 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 from corrhash.cache_folder import caching_in
+from corrhash.cli.options import CacheOption
+from corrhash.cli.terminal import err, out, say
 
 if TYPE_CHECKING:
     from corrhash.experiments.study import StudyState
-
-out = Console()
-err = Console(stderr=True)
 
 
 def run(
@@ -33,13 +31,15 @@ def run(
     ] = None,
     methods: Annotated[
         list[str] | None,
-        typer.Option("--method", help="Only this method of the plan; repeatable."),
+        typer.Option("--method", metavar="NAME", help="Only this method of the plan; repeatable."),
     ] = None,
     bits: Annotated[
-        list[int] | None, typer.Option("--bits", help="Only codes of this length; repeatable.")
+        list[int] | None,
+        typer.Option("--bits", metavar="N", help="Only codes of this length; repeatable."),
     ] = None,
     seeds: Annotated[
-        list[int] | None, typer.Option("--seed", help="Only this seed; repeatable.")
+        list[int] | None,
+        typer.Option("--seed", metavar="N", help="Only this seed; repeatable."),
     ] = None,
     tune: Annotated[
         bool | None,
@@ -48,15 +48,7 @@ def run(
     supervision: Annotated[
         str | None, typer.Option(help="labels, words or pairs, in place of the plan's.")
     ] = None,
-    cache: Annotated[
-        Path | None,
-        typer.Option(
-            "--cache",
-            metavar="DIR",
-            envvar="CORRHASH_CACHE",
-            help="Where downloads and image features are kept; by default ~/.cache/corrhash.",
-        ),
-    ] = None,
+    cache: CacheOption = None,
 ) -> None:
     """Train and measure everything in a plan: datasets, methods, lengths, seeds.
 
@@ -79,14 +71,14 @@ def run(
         state = run_study(wanted, folder, places, jobs, show)
     out.print(study_table(state))
     spent = timedelta(seconds=round(time.perf_counter() - started))
-    _say(f"{state.done - n_failed(state)} of {state.total} done in {spent}. Results: {folder}")
+    say(f"{state.done - n_failed(state)} of {state.total} done in {spent}. Results: {folder}")
     for what, error in state.failures:
-        _say(f"Failed: {what}: {error}")
+        say(f"Failed: {what}: {error}")
     if state.failures:
         if (folder / FAILED).exists():
-            _say(f"Tracebacks: {folder / FAILED}. Run the plan again for what failed.")
+            say(f"Tracebacks: {folder / FAILED}. Run the plan again for what failed.")
         raise typer.Exit(1)
-    _say(f"Next: corrhash report {folder} --out report")
+    say(f"Next: corrhash report {folder} --out report")
 
 
 def report(
@@ -103,7 +95,7 @@ def report(
     from corrhash.experiments.report import write_report
 
     page = write_report(results, folder)
-    _say(f"Open {page}")
+    say(f"Open {page}")
 
 
 def study_table(state: StudyState) -> Table:
@@ -139,13 +131,13 @@ def _shown() -> Iterator[Callable[[StudyState], None]]:
         return
     said = -1
 
-    def say(state: StudyState) -> None:
+    def report_progress(state: StudyState) -> None:
         nonlocal said
         if state.done != said:
             said = state.done
             err.print(progress_of(state), highlight=False, soft_wrap=True)
 
-    yield say
+    yield report_progress
 
 
 def progress_of(state: StudyState) -> str:
@@ -153,8 +145,3 @@ def progress_of(state: StudyState) -> str:
     left = state.seconds_left
     time_left = f", about {timedelta(seconds=round(left))} left" if left else ""
     return f"{state.done} of {state.total} done{time_left}"
-
-
-def _say(line: str) -> None:
-    """A line as it is: names of files may look like markup."""
-    out.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -1,11 +1,9 @@
-"""The command ``corrhash``: one short function per verb, in the order of the pipeline."""
+"""The verbs on models: train, evaluate, encode, export-onnx."""
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import json
-import logging
 import os
 import shlex
 import shutil
@@ -15,96 +13,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
-from corrhash import __version__, cli_collections, cli_study
 from corrhash.cache_folder import caching_in
-from corrhash.cli_options import CacheOption, MethodOption
+from corrhash.cli.options import (
+    BitsOption,
+    CacheOption,
+    DataOption,
+    DatasetArgument,
+    MethodOption,
+    ModelArgument,
+    RootOption,
+    SeedOption,
+)
+from corrhash.cli.score_tables import print_scores, say_split
+from corrhash.cli.terminal import err, out, progress_bars, say
 from corrhash.errors import InputError
-from corrhash.terminal import err, out
-from corrhash.terminal import progress_bars as _progress
-from corrhash.terminal import say as _say
 
 if TYPE_CHECKING:  # heavy parts are imported by the verbs that need them: help comes at once
     from corrhash.datasets.base import RetrievalSplit
-    from corrhash.metrics import Scores
 
 N_CHECKED = 1000
 """Items on which exported networks are compared with those of PyTorch."""
 
-app = typer.Typer(
-    help="Find pictures with words, and words with pictures, through short binary codes.",
-    epilog="Start with: corrhash demo",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-)
 
-DatasetArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATASET",
-        help="A name (**corrhash datasets** lists them), a folder of pictures, a manifest or a "
-        "file of arrays.",
-    ),
-]
-RootOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--root",
-        metavar="DIR",
-        help="The folder with the files of a published dataset; by default data.",
-    ),
-]
-DataOption = Annotated[
-    list[str] | None,
-    typer.Option("--data", metavar="NAME=VALUE", help="An option of the dataset; repeatable."),
-]
-ModelArgument = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A folder that **corrhash train** wrote.")
-]
-BitsOption = Annotated[int, typer.Option("--bits", help="Length of the codes, 1 to 1024.")]
-SeedOption = Annotated[
-    int, typer.Option(min=0, help="The same seed gives the same split and codes.")
-]
-
-
-@app.command()
-def demo(
-    folder: Annotated[Path, typer.Option("--out", help="For pictures and model.")] = Path("demo"),
-    pictures: Annotated[int, typer.Option(help="How many scenes to draw.", min=600)] = 6000,
-    epochs: Annotated[int, typer.Option(help="Passes over the training pictures.", min=1)] = 8,
-    seed: SeedOption = 0,
-) -> None:
-    """Draw pictures, learn codes from their pixels, search both ways: all in a few minutes.
-
-    Scenes are drawn by the program, so nothing is downloaded. CHN learns from pixels and tags;
-    CVH, on simple features, and random codes stand beside it. Leaves a trained model, curves, and
-    a collection of the pictures with the answers to some searches in the folder.
-    """
-    from corrhash.demo import run_demo
-
-    with _progress():
-        result = run_demo(folder, pictures, epochs, seed)
-    _say_split(result.split)
-    table = _score_table("MAP over the whole ranking, expected over ties", "method", "bits")
-    for (name, n_bits), scores in result.scores.items():
-        _add_scores(table, scores, name, str(n_bits))
-    out.print(table)
-    _say("More bits do not help CVH: its later directions are mostly noise.")
-    words = "lighthouse night"
-    matches = result.collection.search_text(words, 5, where="not 'cat' in labels")
-    cli_collections.print_matches(f"“{words}”, without cats", matches)
-    for what, path in result.files.items():
-        _say(f"{what}: {path}")
-    command, collection = _called_as(), shlex.quote(str(folder / "collection"))
-    _say(f"Next: {command} evaluate {shlex.quote(str(folder / 'model'))} scenes")
-    _say(f"Or:   {command} search {collection} boat sea --sheet boats.jpg")
-    _say(f"Page: {command} serve {collection}")
-
-
-@app.command()
 def train(
     dataset: DatasetArgument,
     folder: Annotated[Path, typer.Option("--out", help="Folder for the trained model.")],
@@ -205,15 +136,15 @@ def train(
     hasher = _with_training(with_seed(hasher, seed), checkpoint=str(_checkpoint_of(folder)))
     place, options = place_of(dataset), data_options(dataset, root, data or [])
     words_of = text_options(texts or [])
-    with _progress(), caching_in(cache):
+    with progress_bars(), caching_in(cache):
         features = pictures.features(hasher)
         split = load_dataset(place, seed=seed, image_features=features, texts=words_of, **options)
-    _say_split(split)
+    say_split(split)
     taught = supervise(split, supervision, words, needed=hasher.needs_labels)
     for note in taught.notes:
-        _say(note)
+        say(note)
     started = time.perf_counter()
-    with _progress(), caching_in(cache):
+    with progress_bars(), caching_in(cache):
         hasher.fit(taught.train, taught.validation)
     if not first:
         return
@@ -224,14 +155,13 @@ def train(
     shutil.rmtree(_checkpoint_of(folder), ignore_errors=True)
     _write_history(hasher, folder)
     if words_file := taught.save_words(folder):
-        _say(f"Words that act as labels: {words_file}. Edit it and train again with --words.")
+        say(f"Words that act as labels: {words_file}. Edit it and train again with --words.")
     seconds = time.perf_counter() - started
-    _say(f"Trained {type(hasher).__name__} of {bits} bits in {seconds:.1f} s. Model: {folder}")
+    say(f"Trained {type(hasher).__name__} of {bits} bits in {seconds:.1f} s. Model: {folder}")
     own = f" --method {method}" if ":" in method else ""
-    _say(f"Next: corrhash evaluate {shlex.quote(str(folder))} {shlex.quote(dataset)}{own}")
+    say(f"Next: corrhash evaluate {shlex.quote(str(folder))} {shlex.quote(dataset)}{own}")
 
 
-@app.command()
 def evaluate(
     model: ModelArgument,
     dataset: DatasetArgument,
@@ -262,7 +192,7 @@ def evaluate(
     from corrhash.datasets import place_of
     from corrhash.experiments.directions import ranked_pairs, score_directions
 
-    with _progress(), caching_in(cache):
+    with progress_bars(), caching_in(cache):
         trained = _load_model(model, dataset, method)
         split = trained.load_split(place_of(dataset), root)
         query, database = (
@@ -282,11 +212,10 @@ def evaluate(
         plain["dataset"] = _described(split)
         sys.stdout.write(json.dumps(plain) + "\n")
         return
-    _print_scores(scores, both.get("without_training_items"))
-    _say(f"{split.name}: {split.fingerprint}")
+    print_scores(scores, both.get("without_training_items"))
+    say(f"{split.name}: {split.fingerprint}")
 
 
-@app.command()
 def encode(
     model: ModelArgument,
     dataset: DatasetArgument,
@@ -307,21 +236,14 @@ def encode(
 
     if part not in PARTS:
         raise InputError(f"There is no part {part!r}. Choose one of: {', '.join(PARTS)}.")
-    with _progress(), caching_in(cache):
+    with progress_bars(), caching_in(cache):
         trained = _load_model(model, dataset, method)
         pairs = getattr(trained.load_split(place_of(dataset), root), part)
         codes = encode_pairs(trained.hasher, pairs)
         save_codes(path, codes, pairs.row_keys())
-    _say(f"{codes['image']} of images and of texts each: {path}")
+    say(f"{codes['image']} of images and of texts each: {path}")
 
 
-for verb in ("index", "search", "serve", "info", "export", "copy"):
-    app.command()(getattr(cli_collections, verb))
-app.command()(cli_study.run)
-app.command()(cli_study.report)
-
-
-@app.command()
 def export_onnx(
     model: ModelArgument,
     check: Annotated[
@@ -349,9 +271,9 @@ def export_onnx(
     from corrhash.methods.onnx_export import export_onnx as export
 
     for path in export(model, Hasher if method is None else method_class(method)):
-        _say(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
+        say(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
     if check is not None:
-        with _progress(), caching_in(cache):
+        with progress_bars(), caching_in(cache):
             _check_export(model, check, root)
 
 
@@ -366,119 +288,9 @@ def _check_export(model: Path, dataset: str, root: Path | None) -> None:
     some = exported.load_split(place_of(dataset), root).database.take(slice(0, N_CHECKED))
     differences = compare(trained, exported.hasher, some)
     for difference in differences:
-        _say(str(difference))
+        say(str(difference))
     if not all(difference.small for difference in differences):
         raise typer.Exit(1)
-
-
-@app.command()
-def methods(
-    name: Annotated[str | None, typer.Argument(help="A method, to read its page.")] = None,
-) -> None:
-    """List the methods, or print the page of one."""
-    from corrhash.docpage import reflow
-    from corrhash.experiments.settings import PLAIN_OPTIONS, setting_names
-    from corrhash.methods import METHODS
-
-    if name is not None:
-        method = METHODS[name]
-        out.print(f"[bold]{name}[/]\n", highlight=False)
-        out.print(reflow(inspect.getdoc(method) or ""), highlight=False, markup=False)
-        names = setting_names(method())
-        out.print(f"\n--set takes: {', '.join(names)}", highlight=False, markup=False)
-        short = [f"{option} for {name}" for name, option in PLAIN_OPTIONS.items() if name in names]
-        if short:
-            out.print(f"In short: {', '.join(short)}", highlight=False, markup=False)
-        return
-    table = Table(box=None, pad_edge=False)
-    table.add_column("method", style="bold")
-    table.add_column("learns from")
-    table.add_column("what it is")
-    for each in METHODS:
-        method = METHODS[each]
-        table.add_row(each, "labels" if method.needs_labels else "pairs", _first_line(method))
-    out.print(table)
-
-
-@app.command()
-def datasets(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[check] [DATASET]", help="A dataset, to read about it; after check, to check."
-        ),
-    ] = None,
-    root: RootOption = None,
-    data: DataOption = None,
-    sheet: Annotated[
-        Path | None,
-        typer.Option(help="Where check draws samples; by default NAME-samples.png, here."),
-    ] = None,
-    seed: SeedOption = 0,
-    cache: CacheOption = None,
-) -> None:
-    """List the datasets, tell about one, or check its files.
-
-    **check** opens every picture, compares what it counts with what is published, and draws a sheet
-    of samples with their texts and labels.
-
-    Example: corrhash datasets check mirflickr25k --root data
-    """
-    from corrhash.datasets import DATASETS
-    from corrhash.datasets.check import about, check_dataset
-    from corrhash.experiments.data_options import data_options
-    from corrhash.sheet import contact_sheet
-
-    match words or []:
-        case []:
-            for name in DATASETS:
-                _say("\n".join(about(name)))
-            _say("A folder of pictures, a manifest (.csv, .jsonl, .parquet) or a file of arrays")
-            _say("(.npz, .mat) is a dataset too: give its path.")
-        case ["check", dataset]:
-            options = data_options(dataset, root, data or [])
-            with _progress(), caching_in(cache):
-                check = check_dataset(dataset, seed=seed, **options)
-            _say("\n".join(check.lines()))
-            if check.pictures:
-                path = sheet or Path(f"{check.name}-samples.png")
-                title = f"{check.name}: samples with texts and labels"
-                contact_sheet(check.pictures, check.captions, title=title, lines=6).save(path)
-                _say(f"Samples: {path}")
-            if not check.complete:
-                raise typer.Exit(1)
-        case [name] if name in DATASETS:
-            _say("\n".join(about(name)))
-        case _:
-            raise InputError(
-                f"Got {' '.join(words or [])!r}. Write: corrhash datasets, corrhash datasets NAME, "
-                "or corrhash datasets check DATASET."
-            )
-
-
-app.command()(cli_collections.engines)
-
-
-def _called_as() -> str:
-    """What to type to call this program again: its path, where its name alone would not do."""
-    program = Path(sys.argv[0])
-    known = program.name != "corrhash" or shutil.which("corrhash")
-    return "corrhash" if known else shlex.quote(str(program))
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        out.print(f"corrhash {__version__}", highlight=False)
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
-    pass
 
 
 def _with_training(hasher: Any, **changes: Any) -> Any:
@@ -511,6 +323,12 @@ def _write_history(hasher: Any, folder: Path) -> None:
     plot_history(history, folder / "training.png", f"{hasher.n_bits} bits")
 
 
+def _described(split: RetrievalSplit) -> dict[str, Any]:
+    """What a result says of the data that it rests on."""
+    found = split.fingerprint
+    return {"name": split.name, **({} if found is None else dataclasses.asdict(found))}
+
+
 def _load_model(folder: Path, dataset: str, method: str | None) -> Any:
     from corrhash.datasets import DATASETS, place_of
     from corrhash.experiments.settings import method_class
@@ -525,93 +343,3 @@ def _load_model(folder: Path, dataset: str, method: str | None) -> Any:
             f"Got {dataset}. Use {trained.dataset}, or train a model on {dataset}."
         )
     return trained
-
-
-def _first_line(thing: Any) -> str:
-    return (thing.__doc__ or "").strip().splitlines()[0]
-
-
-class _Words(logging.Handler):
-    """What the library says, above the bars of progress."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        err.print(record.getMessage(), markup=False, highlight=False, soft_wrap=True)
-
-
-def _say_split(split: RetrievalSplit) -> None:
-    sizes = (
-        f"{len(split.train):,} to train on, {len(split.query):,} queries, "
-        f"{len(split.database):,} in the database"
-    )
-    _say(f"{split.name}: {sizes}")
-    if split.fingerprint is not None:
-        _say(f"Fingerprint: {split.fingerprint}")
-
-
-def _described(split: RetrievalSplit) -> dict[str, Any]:
-    """What a result says of the data that it rests on."""
-    found = split.fingerprint
-    return {"name": split.name, **({} if found is None else dataclasses.asdict(found))}
-
-
-def _score_table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold")
-    for column in columns:
-        table.add_column(column)
-    table.add_column("image → text", justify="right")
-    table.add_column("text → image", justify="right")
-    return table
-
-
-def _add_scores(table: Table, scores: dict[str, Scores], *cells: str) -> None:
-    table.add_row(*cells, *(f"{of_direction.map:.3f}" for of_direction in scores.values()))
-
-
-def _print_scores(scores: dict[str, Scores], without: dict[str, Scores] | None) -> None:
-    """The numbers of both directions and the choices they rest on."""
-    first, *_ = scores.values()
-    table = _score_table(
-        f"ranked by {first.ranked_by}, reading={first.reading}, ties={first.ties}", ""
-    )
-    _add_scores(table, scores, "MAP")
-    if without is not None:
-        _add_scores(table, without, "MAP, database without training items")
-    rows = {
-        "precision@1": lambda s: s.precision_at.get(1),
-        "precision@100": lambda s: s.precision_at.get(100),
-        "precision within radius 2": lambda s: s.precision_within_2,
-        "NDCG@100": lambda s: s.ndcg_at.get(100),
-    }
-    for name, number in rows.items():
-        values = [number(s) for s in scores.values()]
-        table.add_row(name, *("-" if v is None else f"{v:.3f}" for v in values))
-    for rank in first.recall_at or ():
-        values = [(s.recall_at or {})[rank] for s in scores.values()]
-        table.add_row(f"partner among the first {rank}", *(f"{v:.3f}" for v in values))
-    counts = {
-        "queries": "n_queries",
-        "  without a relevant item": "n_empty",
-        "  without one in the top": "n_empty_top",
-        "  without a known word": "n_untagged",
-        "database": "n_database",
-        "distinct codes of queries": "n_distinct_queries",
-        "distinct codes of the database": "n_distinct_database",
-    }
-    for name, attribute in counts.items():
-        numbers = [getattr(s, attribute) for s in scores.values()]
-        if None not in numbers:
-            table.add_row(name, *(f"{number:,}" for number in numbers))
-    out.print(table)
-
-
-def main() -> None:
-    """Run the command; a user's mistake ends in its sentence, not in a traceback."""
-    log = logging.getLogger("corrhash")
-    log.handlers = [_Words()]
-    log.setLevel(logging.INFO)
-    try:
-        app()
-    except InputError as error:
-        err.print("Error:", style="bold red", end=" ")
-        err.print(str(error), markup=False, highlight=False, soft_wrap=True)
-        sys.exit(2)
