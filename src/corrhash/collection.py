@@ -439,7 +439,8 @@ class Collection:
         **how: Any,
     ) -> list[list[Match]]:
         """Items for each row of what :meth:`score_words` or :meth:`score_pictures` gave."""
-        return self._matches(Codes.from_scores(scores), scores if rerank else None, k, find, **how)
+        codes = self.hasher.query_codes(scores)
+        return self._matches(codes, scores if rerank else None, k, find, **how)
 
     def _matches(
         self,

@@ -13,7 +13,7 @@ from corrhash.datasets import ImageFeatures, Reader, load_raw
 from corrhash.datasets.base import RetrievalSplit
 from corrhash.datasets.fingerprint import fingerprint_of
 from corrhash.datasets.reader import fit_reader
-from corrhash.experiments.directions import encode_pairs, random_codes, score_directions
+from corrhash.experiments.directions import random_codes, ranked_pairs, score_directions
 from corrhash.experiments.plots import plot_curves
 from corrhash.experiments.trained_model import TrainedModel
 from corrhash.index.lancedb import LanceIndex
@@ -91,7 +91,7 @@ def train_chn(split: RetrievalSplit, n_bits: int, epochs: int, seed: int) -> Any
 
 
 def _measure(hasher: Any, split: RetrievalSplit) -> dict[str, Scores]:
-    query, database = (encode_pairs(hasher, part) for part in (split.query, split.database))
+    query, database = ranked_pairs(hasher, split.query, split.database)
     return score_directions(split, query, database)
 
 

@@ -37,11 +37,21 @@ def test_answers_are_ranked_as_the_method_or_the_caller_says(split):
         ranked_by = "cosine"
 
     hasher = Unrounded(16).fit(split.train)
-    scores = ranked_pairs(hasher, split.query)
+    scores, _ = ranked_pairs(hasher, split.query, split.database)
     np.testing.assert_array_equal(scores["text"], hasher.score_text(split.query.texts))
-    codes = ranked_pairs(hasher, split.query, ranked_by="hamming")["image"]
-    expected = hasher.encode_image(split.query.images)
-    np.testing.assert_array_equal(codes.packed, expected.packed)
+    _, codes = ranked_pairs(hasher, split.query, split.database, ranked_by="hamming")
+    expected = hasher.encode_image(split.database.images)
+    np.testing.assert_array_equal(codes["image"].packed, expected.packed)
+
+
+def test_a_method_may_ask_with_other_codes_than_it_answers_with(split):
+    class Contrary(CVH):
+        def query_codes(self, scores):
+            return super().query_codes(-scores)
+
+    hasher = Contrary(16).fit(split.train)
+    asked, answered = ranked_pairs(hasher, split.query, split.query)
+    np.testing.assert_array_equal(asked["text"].signs(), -answered["text"].signs())
 
 
 def test_random_codes_score_the_share_of_similar_pairs(split):
@@ -52,7 +62,7 @@ def test_random_codes_score_the_share_of_similar_pairs(split):
 def test_without_labels_queries_look_for_their_partners_among_one_another(split):
     bare = replace(split, pairs=split.pairs.without_labels())
     hasher = CVH(16).fit(bare.train)
-    query, database = (encode_pairs(hasher, p) for p in (bare.query, bare.database))
+    query, database = ranked_pairs(hasher, bare.query, bare.database)
     scores = score_directions(bare, query, database)["image->text"]
     assert scores.n_database == len(bare.query)
     assert scores.recall_at == evaluate(query["image"], query["text"]).recall_at

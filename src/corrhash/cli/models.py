@@ -195,9 +195,8 @@ def evaluate(
     with progress_bars(), caching_in(cache):
         trained = _load_model(model, dataset, method)
         split = trained.load_split(place_of(dataset), root)
-        query, database = (
-            ranked_pairs(trained.hasher, part, "cosine" if cosine else None)
-            for part in (split.query, split.database)
+        query, database = ranked_pairs(
+            trained.hasher, split.query, split.database, "cosine" if cosine else None
         )
     bounds = ties in ("optimistic", "pessimistic")  # not defined for NDCG
     options = {"reading": reading, "ties": ties, "ndcg_at": () if bounds else (100,)}

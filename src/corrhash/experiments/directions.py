@@ -24,16 +24,36 @@ def encode_pairs(hasher: Hasher, pairs: PairedDataset) -> dict[str, Codes]:
     }
 
 
-def ranked_pairs(
-    hasher: Hasher, pairs: PairedDataset, ranked_by: RankedBy | None = None
-) -> dict[str, Codes] | dict[str, np.ndarray]:
-    """What answers are ranked by: codes, or the scores before they are rounded to codes."""
-    if (ranked_by or hasher.ranked_by) == "hamming":
-        return encode_pairs(hasher, pairs)
+def score_sides(hasher: Hasher, pairs: PairedDataset) -> dict[str, np.ndarray]:
+    """The scores of both sides: ``image`` and ``text``."""
     return {
         "image": hasher.score_image(pairs.images),
         "text": hasher.score_text(pairs.texts),
     }
+
+
+def asking_codes(hasher: Hasher, pairs: PairedDataset) -> dict[str, Codes]:
+    """The codes with which both sides ask."""
+    scores = score_sides(hasher, pairs)
+    return {side: hasher.query_codes(of_side) for side, of_side in scores.items()}
+
+
+def ranked_pairs(
+    hasher: Hasher,
+    asking: PairedDataset,
+    answering: PairedDataset,
+    ranked_by: RankedBy | None = None,
+) -> tuple[Any, Any]:
+    """What answers are ranked by, of those who ask and of those who answer, each by side.
+
+    Codes, or the scores before they are rounded to codes. Without labels an item's partner is all
+    that is known to be relevant: those who ask are then searched among one another.
+    """
+    if asking.labels is None:
+        answering = asking
+    if (ranked_by or hasher.ranked_by) == "hamming":
+        return asking_codes(hasher, asking), encode_pairs(hasher, answering)
+    return score_sides(hasher, asking), score_sides(hasher, answering)
 
 
 def random_codes(pairs: PairedDataset, n_bits: int, seed: int = 0) -> dict[str, Codes]:
@@ -62,11 +82,9 @@ def score_pairs(
 ) -> dict[str, Scores]:
     """The scores of both directions between any two sets of pairs, by codes or by real scores.
 
-    Text queries without any known word are left out. Without labels an item's partner is all that
-    is known to be relevant: queries are then searched among one another.
+    Text queries without any known word are left out. Without labels, row i of the database is the
+    partner of query i, as :func:`ranked_pairs` gives them.
     """
-    if asking.labels is None:
-        database = query
     scores = {}
     for direction in DIRECTIONS:
         asked, answered = direction.split("->")

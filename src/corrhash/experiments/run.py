@@ -16,12 +16,12 @@ import numpy as np
 
 from corrhash.codes import Codes
 from corrhash.datasets import ImageFiles, supervise
-from corrhash.datasets.base import PARTS, PairedDataset, RetrievalSplit
+from corrhash.datasets.base import PARTS, RetrievalSplit
 from corrhash.datasets.fingerprint import fingerprint_of
 from corrhash.datasets.image_features import SIMPLE
 from corrhash.datasets.simple_features import N_FEATURES
 from corrhash.errors import InputError
-from corrhash.experiments.directions import DIRECTIONS, score_directions
+from corrhash.experiments.directions import DIRECTIONS, score_directions, score_sides
 from corrhash.experiments.experiment import PICTURES, Experiment
 from corrhash.experiments.notes import taking_notes
 from corrhash.experiments.results import (
@@ -36,6 +36,7 @@ from corrhash.experiments.sources import image_features_of, load_split
 from corrhash.experiments.stopwatch import Stopwatch
 from corrhash.experiments.tuning import validation_map
 from corrhash.experiments.unseen import hold_out_labels
+from corrhash.methods.base import Hasher
 from corrhash.metrics import Scores
 from corrhash.metrics.distance_counts import distance_counts
 from corrhash.relevance import Similarity
@@ -68,9 +69,9 @@ def run(
     with watch.stage("fit"), taking_notes() as notes:
         hasher.fit(taught.train, taught.validation)
     with watch.stage("encode"):
-        query, database = (_score_sides(hasher, pairs) for pairs in (ask.query, ask.database))
+        query, database = (score_sides(hasher, pairs) for pairs in (ask.query, ask.database))
     with watch.stage("evaluate"):
-        directions, arrays = measure(ask, query, database)
+        directions, arrays = measure(hasher, ask, query, database)
     arrays |= training_log(hasher)
     facts = {
         "dataset": _dataset_facts(experiment, learn, ask),
@@ -161,19 +162,18 @@ def _has_pictures(split: RetrievalSplit) -> bool:
     return isinstance(images, ImageFiles) or images.ndim == 4
 
 
-def _score_sides(hasher: Any, pairs: PairedDataset) -> dict[str, np.ndarray]:
-    return {"image": hasher.score_image(pairs.images), "text": hasher.score_text(pairs.texts)}
-
-
 def measure(
-    ask: RetrievalSplit, query: dict[str, np.ndarray], database: dict[str, np.ndarray]
+    hasher: Hasher,
+    ask: RetrievalSplit,
+    query: dict[str, np.ndarray],
+    database: dict[str, np.ndarray],
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The numbers of both directions, and the arrays beside them, from real-valued scores.
 
     By codes, by the cosine of the scores before they are rounded, and by codes with the training
     items taken out of the database.
     """
-    codes = {side: Codes.from_scores(query[side]) for side in SIDES}
+    codes = {side: hasher.query_codes(query[side]) for side in SIDES}
     answers = {side: Codes.from_scores(database[side]) for side in SIDES}
     new = {side: answers[side][~ask.train_in_database] for side in SIDES}
     kinds = {

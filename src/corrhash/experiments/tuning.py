@@ -32,6 +32,6 @@ def validation_map(hasher: Hasher, train: PairedDataset, validation: PairedDatas
 
     MAP over the whole ranking, the mean of both directions.
     """
-    asked, answered = (ranked_pairs(hasher, pairs) for pairs in (validation, train))
+    asked, answered = ranked_pairs(hasher, validation, train)
     scores = score_pairs(validation, train, asked, answered)
     return sum(scores[direction].map for direction in DIRECTIONS) / len(DIRECTIONS)

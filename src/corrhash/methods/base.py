@@ -136,6 +136,13 @@ class Hasher(ABC):
         """The codes of texts."""
         return Codes.from_scores(self.score_text(texts))
 
+    def query_codes(self, scores: np.ndarray) -> Codes:
+        """The codes of items that ask, from their scores; as a rule those by which they are found.
+
+        Whoever searches or measures takes the codes of queries from here.
+        """
+        return Codes.from_scores(scores)
+
     def get_params(self) -> dict[str, Any]:
         """The constructor's arguments and their values."""
         names = list(inspect.signature(type(self).__init__).parameters)[1:]

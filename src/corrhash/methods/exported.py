@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from corrhash.atomic_write import make_folder
+from corrhash.codes import Codes
 from corrhash.datasets.base import PairedDataset, n_rows
 from corrhash.errors import InputError
 from corrhash.methods.base import HASHER_FILE, Hasher, read_arrays
+from corrhash.methods.votes import VOTERS, voted_codes
 from corrhash.networks.inputs import PictureInputs, VectorInputs, check_kind
 from corrhash.networks.onnx import OnnxNetwork, has_runtime
 from corrhash.networks.pixels import Preprocessing
@@ -56,6 +58,7 @@ class ExportedHasher(Hasher):
         self._model = model
         self._about = {side: ExportedNetwork(**exported[side]) for side in ("image", "text")}
         self._networks: dict[str, OnnxNetwork] = {}  # each is opened when it is first asked
+        self._voters: np.ndarray | None = None  # as are they
 
     @property
     def place(self) -> str:
@@ -88,6 +91,14 @@ class ExportedHasher(Hasher):
 
     def _score_text(self, texts: Any) -> np.ndarray:
         return self._score("text", texts)
+
+    def query_codes(self, scores: np.ndarray) -> Codes:
+        n_votes = self.get_params().get("votes", 0)
+        if not n_votes:
+            return super().query_codes(scores)
+        if self._voters is None:
+            self._voters = self.learned()[VOTERS]
+        return voted_codes(scores, self._voters, n_votes)
 
     def _score(self, side: str, values: Any) -> np.ndarray:
         about = self._about[side]

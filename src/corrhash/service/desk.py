@@ -86,7 +86,7 @@ class Desk:
         else:
             score = collection.score_words if first.kind == "text" else collection.score_pictures
             scores = score(values)
-            codes = Codes.from_scores(scores)
+            codes = collection.hasher.query_codes(scores)
             found = collection.search_scores(scores, how.k + 1, how.find, **options)
         return self._written(questions, codes, found)
 
