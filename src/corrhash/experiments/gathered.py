@@ -136,13 +136,19 @@ class Gathered:
 
 
 def title(row: str) -> str:
-    """What a row is called in print."""
-    return NAMES.get(row, row)
+    """What a row is called in print.
+
+    >>> title("chn-q"), title("chn, as published"), title("another")
+    ('CHN-Q', 'CHN, as published', 'another')
+    """
+    method, comma, rest = row.partition(",")
+    return f"{NAMES.get(method, method)}{comma}{rest}"
 
 
 def _place(row: str) -> tuple[int, str]:
-    names = list(NAMES)
-    return (names.index(row) if row in names else len(names), row)
+    """Rows of a method stand together, in the order of the paper."""
+    names, method = list(NAMES), row.partition(",")[0]
+    return (names.index(method) if method in names else len(names), row)
 
 
 def _source(row: str, ranked_by: str | None, gathered: Gathered) -> tuple[str, str | None]:

@@ -1,0 +1,112 @@
+"""Tables of committed results, written into the documents that quote them.
+
+``python -m benchmarks.quote`` reads the result files and writes what stands between
+
+    <!-- quote benchmarks/results/coco table1 -->
+    <!-- end of quote -->
+
+in README.md and docs/, so that no number there is older than its files.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from corrhash.experiments.directions import DIRECTIONS
+from corrhash.experiments.gathered import VARIANTS, Gathered, title
+from corrhash.experiments.report import all_tables
+from corrhash.experiments.results import load_results, load_trials
+from corrhash.experiments.tables import Table, three_digits
+
+ROOT = Path(__file__).parent.parent
+QUOTE = re.compile(r"<!-- quote (\S+) (\S+) -->\n(.*?)<!-- end of quote -->", re.DOTALL)
+BOTH = "both-directions"
+"""MAP alone, of both directions in one cell."""
+
+
+def documents() -> Iterable[Path]:
+    """Where quotes may stand."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def with_quotes(text: str) -> str:
+    """A document with its quotes as the result files have them now."""
+    return QUOTE.sub(lambda found: _quote(found[1], found[2]), text)
+
+
+def _quote(folder: str, name: str) -> str:
+    return f"<!-- quote {folder} {name} -->\n{_tables(folder)[name]}<!-- end of quote -->"
+
+
+@cache
+def _tables(folder: str) -> dict[str, str]:
+    """All tables of a report as Markdown, by name."""
+    found = Gathered(load_results(ROOT / folder))
+    tables = {table.name: table for table in all_tables(found, load_trials(ROOT / folder))}
+    if "claims" in tables:
+        tables["claims"] = without(tables["claims"], "dataset", "p over seeds", "paper")
+    wrapped = {name: _wrapped(table.as_markdown()) for name, table in tables.items()}
+    return wrapped | {BOTH: both_directions(found)}
+
+
+def without(table: Table, *names: str) -> Table:
+    """The table without the columns of these names."""
+    kept = [at for at, head in enumerate(table.heads) if head.text not in names]
+    rows = [[row[at] for at in kept] for row in table.rows]
+    return replace(table, heads=[table.heads[at] for at in kept], rows=rows)
+
+
+def _wrapped(text: str) -> str:
+    """Sentences in lines of 100 columns; tables as they are."""
+    lines = text.splitlines()
+    return "".join(
+        (line if line.startswith("|") else textwrap.fill(line, 100)) + "\n" for line in lines
+    )
+
+
+def both_directions(found: Gathered) -> str:
+    """A row a method and a column a length; the best of each direction in bold."""
+    (dataset,) = found.datasets
+    lengths = found.lengths(dataset)
+    rows = [row for row in found.rows if row not in (*VARIANTS, *found.own_length) or row == "chn"]
+    maps = np.array(
+        [[[_mean(found, dataset, row, b, d) for d in DIRECTIONS] for b in lengths] for row in rows]
+    )  # (n_rows, n_lengths, 2)
+    best = np.nanmax(maps, axis=0)
+    lines = [f"| MAP, image→text / text→image | {' | '.join(f'{b} bits' for b in lengths)} |"]
+    lines.append("|---" * (len(lengths) + 1) + "|")
+    for row, of_row in zip(rows, maps, strict=True):
+        cells = [
+            " / ".join(_cell(value, top) for value, top in zip(*both, strict=True))
+            for both in zip(of_row, best, strict=True)
+        ]
+        lines.append(f"| {title(row)} | {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def _mean(found: Gathered, dataset: str, row: str, n_bits: int, direction: str) -> float:
+    maps = found.maps(dataset, row, n_bits, direction)
+    return float(np.mean(maps)) if maps else np.nan
+
+
+def _cell(value: float, best: float) -> str:
+    return f"**{three_digits(value)}**" if value == best else three_digits(value)
+
+
+def main() -> None:
+    for path in documents():
+        text = path.read_text()
+        if with_quotes(text) != text:
+            path.write_text(with_quotes(text))
+            print(path.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()
