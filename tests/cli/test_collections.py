@@ -164,6 +164,15 @@ def test_engines_are_listed_with_the_beginning_of_their_addresses():
         assert words in said
 
 
+def test_a_source_that_cannot_be_read_leaves_no_collection_behind(
+    model, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    said = fail(monkeypatch, capsys, "index", "new", "none.jsonl", "--model", model)
+    assert "Cannot read none.jsonl" in said
+    assert not (tmp_path / "new").exists()
+
+
 MISTAKES = {
     "no collection at nowhere. Make one": ["search", "nowhere", "sea"],
     "There is no collection at nowhere": ["info", "nowhere"],

@@ -7,6 +7,9 @@ import os
 import shlex
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +23,7 @@ from corrhash.errors import InputError
 
 if TYPE_CHECKING:  # heavy parts are imported by the verbs that need them: help comes at once
     from corrhash.collection import Added, Collection, Match
+    from corrhash.datasets import Reader
 
 PATIENCE = 600
 """Seconds for which the processes of other shares wait for the first one to make a collection."""
@@ -91,9 +95,10 @@ def index(
     if share.number and model is not None:
         _wait_for(collection)
     with progress_bars(), caching_in(cache):
-        opened, of_dataset = _open_or_create(collection, source, model, method, store_scores)
-        how: dict[str, Any] = {"part": part, "features": features, "share": share, **of_dataset}
-        found = open_source(source, opened.reader, **how)
+        target = _target(collection, source, model, method, store_scores)
+        how: dict[str, Any] = {"part": part, "features": features, "share": share}
+        found = open_source(source, target.reader, **how, **target.of_dataset)
+        opened = target.open()  # a source that cannot be read leaves no new collection behind
         added = opened.add(found.records, batch=batch, total=found.total)
     _say_added(added, opened)
     if share.number:
@@ -288,10 +293,22 @@ def engines() -> None:
     out.print(table, highlight=False)
 
 
-def _open_or_create(
+@dataclass(frozen=True)
+class _Target:
+    """What will be filled: how to open or create it, what reads its items.
+
+    ``of_dataset`` tells how the dataset that its model was trained on is split.
+    """
+
+    reader: Reader
+    of_dataset: dict[str, Any]
+    open: Callable[[], Collection]
+
+
+def _target(
     uri: str, source: str, model: Path | None, method: str | None, store_scores: bool
-) -> tuple[Collection, dict[str, Any]]:
-    """The collection, and how the dataset its model was trained on is split."""
+) -> _Target:
+    """The collection, which is created only when it is opened."""
     from corrhash.collection import Collection
     from corrhash.experiments.trained_model import TrainedModel
     from corrhash.index import engine_of
@@ -302,15 +319,17 @@ def _open_or_create(
             raise InputError(
                 f"There is no collection at {uri} yet. Say which model shall encode it: --model."
             )
-        return _open(uri, None, method), {}
+        opened = _open(uri, None, method)
+        return _Target(opened.reader, {}, lambda: opened)
     trained = TrainedModel.load(model, _method(method))
     pair = (trained.hasher, trained.reader)
-    of_dataset = {"seed": trained.seed}
+    of_dataset: dict[str, Any] = {"seed": trained.seed}
     if source == trained.dataset:
-        of_dataset["options"] = trained.options  # type: ignore[assignment]
+        of_dataset["options"] = trained.options
     if there:
-        return Collection.open(uri, pair), of_dataset
-    return Collection.create(uri, *pair, store_scores=store_scores), of_dataset
+        return _Target(trained.reader, of_dataset, partial(Collection.open, uri, pair))
+    create = partial(Collection.create, uri, *pair, store_scores=store_scores)
+    return _Target(trained.reader, of_dataset, create)
 
 
 def _wait_for(uri: str) -> None:
