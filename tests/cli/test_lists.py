@@ -31,5 +31,12 @@ def test_a_dataset_tells_where_to_get_it():
 def test_methods_and_datasets_are_listed_with_one_line_each():
     assert "cvh" in run("methods").output
     assert "Parameters" in run("methods", "cvh").output
-    assert "training.epochs" in run("methods", "chn").output
+    page = run("methods", "chn").output
+    assert "training.epochs" in page
+    assert "Tuning compares: lambda_ 0.03, 0.1 or 0.3;" in page
+    rows = {line.split()[0]: line for line in run("methods").output.splitlines() if line.strip()}
+    assert "labels, pairs, clicks" in rows["chn"]
+    assert "labels, pairs " in rows["mmnn"]
+    assert rows["seph"].split()[1] == "labels"
+    assert rows["cvh"].split()[1] == "pairs"
     assert "scenes" in run("datasets").output

@@ -244,7 +244,8 @@ def export(
 ) -> None:
     """Write all items to a file, one line of JSON each, with their codes as hexadecimal digits.
 
-    Thumbnails stay behind. Read it with any program, or index it again with another model.
+    Thumbnails stay behind. Any program reads it; to index it again, write **image**, **text**,
+    **labels**, **key** and the fields of the metadata side by side in each line.
     """
     from corrhash.atomic_write import atomic_write
     from corrhash.index import engine_of
@@ -267,7 +268,8 @@ def copy(
 ) -> None:
     """Copy a collection to another address, and verify the copy by count and checksum.
 
-    A copy that was interrupted goes on when started again.
+    A copy that was interrupted is started again. What is written to the collection meanwhile makes
+    the two differ, which is told.
 
     Example: corrhash copy photos milvus://localhost:19530/photos
     """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,11 +29,19 @@ def methods(
         method = METHODS[name]
         out.print(f"[bold]{name}[/]\n", highlight=False)
         out.print(reflow(inspect.getdoc(method) or ""), highlight=False, markup=False)
+        if method.grid:
+            compared = "; ".join(f"{key} {_listed(tried)}" for key, tried in method.grid.items())
+            out.print(f"\nTuning compares: {compared}", highlight=False, markup=False)
         names = setting_names(method())
         out.print(f"\n--set takes: {', '.join(names)}", highlight=False, markup=False)
+        for setting, value in method().get_params().items():
+            if dataclasses.is_dataclass(value):
+                out.print(f"\n[bold]{setting}[/]\n", highlight=False)
+                out.print(reflow(inspect.getdoc(value) or ""), highlight=False, markup=False)
+                out.print(f"\nDefaults: {_defaults(value)}", highlight=False, markup=False)
         short = [f"{option} for {name}" for name, option in PLAIN_OPTIONS.items() if name in names]
         if short:
-            out.print(f"In short: {', '.join(short)}", highlight=False, markup=False)
+            out.print(f"\nIn short: {', '.join(short)}", highlight=False, markup=False)
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("method", style="bold")
@@ -39,7 +49,7 @@ def methods(
     table.add_column("what it is")
     for each in METHODS:
         method = METHODS[each]
-        table.add_row(each, "labels" if method.needs_labels else "pairs", _first_line(method))
+        table.add_row(each, _teachers(method), _first_line(method))
     out.print(table)
 
 
@@ -96,6 +106,29 @@ def datasets(
                 f"Got {' '.join(words or [])!r}. Write: corrhash datasets, corrhash datasets NAME, "
                 "or corrhash datasets check DATASET."
             )
+
+
+def _teachers(method: Any) -> str:
+    """What a method learns from, the strongest first."""
+    if not method.needs_labels:
+        return "pairs"
+    known = ["labels"]
+    if method.learns_from_partners:
+        known.append("pairs")
+        known += [] if method.needs_alignment else ["clicks"]
+    return ", ".join(known)
+
+
+def _defaults(settings: Any) -> str:
+    """``epochs=60, batch_size=256``, of the settings that are not None."""
+    fields = dataclasses.asdict(settings).items()
+    return ", ".join(f"{name}={value}" for name, value in fields if value is not None)
+
+
+def _listed(values: Sequence[Any]) -> str:
+    """``0.1, 1 or None``."""
+    *first, last = (f"{v:g}" if isinstance(v, float) else str(v) for v in values)
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def _first_line(thing: Any) -> str:

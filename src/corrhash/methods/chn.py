@@ -45,14 +45,14 @@ class CHN(NetworkHasher):
     Parameters
     ----------
     n_bits : length of the codes.
-    delta_cosine : margin of the cosine loss. Grid: 0.3, 0.4, 0.5, 0.7, 0.9.
-    delta_quantization : margin of the quantization loss; below 0.85 it asks for nothing. Grid:
+    delta_cosine : margin of the cosine loss. Try: 0.3, 0.4, 0.5, 0.7, 0.9.
+    delta_quantization : margin of the quantization loss; below 0.85 it asks for nothing. Try:
         0.85, 0.9, 0.95.
-    lambda_ : weight of the quantization loss. Grid: 0.03, 0.1, 0.3.
+    lambda_ : weight of the quantization loss. Try: 0.03, 0.1, 0.3.
     within : weight of the cosine loss among images and among texts, beside that between images
         and texts; the paper has none. Only labels tell who is similar there: judged pairs,
         the pairing alone and words that act as labels do not, and with them it plays no part.
-        Grid: 0, 0.5, 1.
+        Try: 0, 0.5, 1.
     pair_weights : give similar and dissimilar pairs half of the say each, for every ``item`` or
         (true) in a batch as a whole; without them codes collapse where similar pairs are rare.
     votes : how many training items vote on the code of a query, bit by bit: those whose scores are

@@ -64,10 +64,10 @@ class CMSSH(LinearHasher):
     ----------
     n_bits : length of the codes.
     n_pairs : how many similar and how many dissimilar pairs are learned from; with fewer, later
-        bits fit the sample and not the data. Grid: 20,000, 100,000, 400,000.
+        bits fit the sample and not the data. Try: 20,000, 100,000, 400,000.
     eps : ridge with which both sides are whitened first, relative to the mean eigenvalue of their
         covariances; None leaves them as they are, as in the paper. A small ridge makes noise as
-        loud as the rest. Grid: None, 1, 3, 10.
+        loud as the rest. Try: None, 1, 3, 10.
     image_pca : keep so many principal directions of the images, for speed; None keeps all.
     seed : of the sample of pairs.
 

@@ -33,7 +33,7 @@ class CVH(LinearHasher):
     Parameters
     ----------
     n_bits : length of the codes; at most the smaller number of (varying) columns.
-    eps : ridge on both covariances, relative to their mean eigenvalue. Grid: 1e-3, 1e-2, 0.1, 1.
+    eps : ridge on both covariances, relative to their mean eigenvalue. Try: 1e-3, 1e-2, 0.1, 1.
 
     Attributes
     ----------

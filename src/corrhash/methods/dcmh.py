@@ -40,9 +40,9 @@ class DCMH(NetworkHasher):
     Parameters
     ----------
     n_bits : length of the codes.
-    gamma : weight of the codes; the likelihood has n terms an item, this has one. Grid: 1, 10, 100.
+    gamma : weight of the codes; the likelihood has n terms an item, this has one. Try: 1, 10, 100.
     eta : weight of the balance of bits. Large ones freeze or blow up the training, since the scores
-        of other batches are as old as an epoch. Grid: 0, 0.001, 0.01, 1.
+        of other batches are as old as an epoch. Try: 0, 0.001, 0.01, 1.
     networks : which networks to train.
     training : how to train them.
 

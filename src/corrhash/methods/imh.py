@@ -45,10 +45,10 @@ class IMH(LinearHasher):
     Parameters
     ----------
     n_bits : length of the codes.
-    smoothness : weight of the neighbour graphs, the paper's λ. Grid: 0.01, 0.1, 1, 10.
+    smoothness : weight of the neighbour graphs, the paper's λ. Try: 0.01, 0.1, 1, 10.
     ridge : keeps the maps small, the paper's β relative to the mean eigenvalue of each side's
-        scatter matrix. Grid: 0.01, 0.1, 1, 10.
-    n_neighbours : to how many nearest items of its side an item is joined. Grid: 5, 10, 20.
+        scatter matrix. Try: 0.01, 0.1, 1, 10.
+    n_neighbours : to how many nearest items of its side an item is joined. Try: 5, 10, 20.
 
     Attributes
     ----------

@@ -30,17 +30,17 @@ from corrhash.relevance import Similarity
 class MMNN(NetworkHasher):
     """Multimodal similarity-preserving hashing, supervised and deep (Masci et al., TPAMI 2014).
 
-    Needs labels. Relatives: ``mmnn-pairs``, the same without labels; CHN, with cosines for
-    distances and nothing asked for within the sides.
+    Needs labels or, as a weaker teacher, the pairing alone. Relatives: ``mmnn-pairs``, the same
+    without labels; CHN, with cosines for distances.
 
     Costs O(pairs in a batch) on top of the two networks.
 
     Parameters
     ----------
     n_bits : length of the codes.
-    margin : share of the bits in which dissimilar codes shall differ; m = 2 √(margin b). Grid:
+    margin : share of the bits in which dissimilar codes shall differ; m = 2 √(margin b). Try:
         0.25, 0.5.
-    within : weight of the two losses within the sides, a_x = a_y. Grid: 0.1, 0.5, 1.
+    within : weight of the two losses within the sides, a_x = a_y. Try: 0.1, 0.5, 1.
     networks : which networks to train.
     training : how to train them.
 

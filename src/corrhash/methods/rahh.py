@@ -53,10 +53,10 @@ class RaHH(Hasher):
     Parameters
     ----------
     n_bits : length of the codes; at most the smaller number of (varying) columns.
-    homogeneous : weight of the neighbour graphs, the paper's γ. Grid: 0.1, 0.3, 1.
-    heterogeneous : weight of the labels, β. Grid: 0.3, 1, 3.
+    homogeneous : weight of the neighbour graphs, the paper's γ. Try: 0.1, 0.3, 1.
+    heterogeneous : weight of the labels, β. Try: 0.3, 1, 3.
     decorrelation : keeps bits apart, θ2; without it all become the same, above some 5 they become
-        random. Grid: 0.3, 1, 3.
+        random. Try: 0.3, 1, 3.
     balance : keeps bits balanced, θ1.
     map_weight : keeps the map near its target, λ.
     map_target : ``"identity"``, or ``"zero"`` as published.

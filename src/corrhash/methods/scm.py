@@ -48,10 +48,10 @@ class SCM(LinearHasher):
     Parameters
     ----------
     n_bits : length of the codes.
-    eps : ridge on both covariances, relative to their mean eigenvalue. Grid: 0.1, 0.3, 1.
+    eps : ridge on both covariances, relative to their mean eigenvalue. Try: 0.1, 0.3, 1.
     growth : 0 is the paper's target: inner products of codes that are n_bits times the similarity,
         from the first bit on, which gives the first bits nearly one direction. Beyond the paper,
-        bit t is learned for 6 + growth * t times the similarity. Grid: 0, 0.6.
+        bit t is learned for 6 + growth * t times the similarity. Try: 0, 0.6.
 
     Attributes
     ----------

@@ -52,9 +52,9 @@ class SePH(KernelHasher):
     Parameters
     ----------
     n_bits : length of the codes.
-    alpha : weight of the quantization term. Grid: 1e-3, 1e-2, 0.1; published: 0.01.
-    n_centres : centres of the kernel regression, found by k-means. Grid: 300, 500, 1000.
-    ridge : weight of the penalty of the regression. Grid: 0.01, 0.03, 0.1.
+    alpha : weight of the quantization term. Try: 1e-3, 1e-2, 0.1; published: 0.01.
+    n_centres : centres of the kernel regression, found by k-means. Try: 300, 500, 1000.
+    ridge : weight of the penalty of the regression. Try: 0.01, 0.03, 0.1.
     unit_rows : beyond the paper, scale features and tags to length 1 before they are compared.
     max_pairs : learn from so many pairs at most, drawn at random; None takes all.
     seed : of the first codes, of k-means and of the draw.
