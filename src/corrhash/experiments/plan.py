@@ -73,6 +73,7 @@ class Plan:
     rows : methods with their settings.
     n_bits, seeds : of the rows that have none of their own.
     tune : choose settings on validation items first.
+    tuning_seed : with which seed they are compared, whatever part of the plan is run.
     supervision : what teaches the methods.
     unseen : which rows, lengths and seeds are also measured on labels held out of training.
     """
@@ -82,6 +83,7 @@ class Plan:
     n_bits: tuple[Bits, ...]
     seeds: tuple[int, ...] = (0,)
     tune: bool = True
+    tuning_seed: int = 0
     supervision: str = "labels"
     data: Mapping[str, Mapping[str, Any]] | None = None
     unseen: Mapping[str, Sequence[Any]] | None = None
@@ -98,7 +100,7 @@ class Plan:
             if self.tune and row.tune and len(tried) > 1:
                 compared[dataset, row.name] = [
                     self._experiment(
-                        dataset, row, "labels" if own else TUNING_BITS, self.seeds[0], chosen
+                        dataset, row, "labels" if own else TUNING_BITS, self.tuning_seed, chosen
                     )
                     for chosen in tried
                 ]
@@ -216,6 +218,7 @@ def parse_plan(content: Mapping[str, Any]) -> Plan:
         n_bits=tuple(content["n_bits"]),
         seeds=tuple(content.get("seeds", [0])),
         tune=content.get("tune", True),
+        tuning_seed=content.get("seeds", [0])[0],
         supervision=_check_supervision(content.get("supervision", "labels")),
         data=content.get("data", {}),
         unseen=unseen,
