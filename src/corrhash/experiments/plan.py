@@ -13,7 +13,7 @@ from corrhash.datasets.supervision import CHOICES
 from corrhash.errors import InputError
 from corrhash.experiments.experiment import Bits, Experiment, settings
 from corrhash.experiments.settings import method_class, new_hasher
-from corrhash.experiments.tuning import MOST_CONFIGURATIONS, TUNING_BITS
+from corrhash.experiments.tuning import MOST_CONFIGURATIONS, TUNING_BITS, configurations
 
 KEYS = {
     "datasets": list,
@@ -56,12 +56,6 @@ class Row:
     literal: bool = False
     tune: bool = True
 
-    @property
-    def configurations(self) -> list[dict[str, Any]]:
-        """All combinations of the values in the grid; one without settings if it is empty."""
-        chosen = product(*self.grid.values())
-        return [dict(zip(self.grid, values, strict=True)) for values in chosen]
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -96,7 +90,7 @@ class Plan:
         compared: dict[tuple[str, str], list[Experiment]] = {}
         for dataset, row in product(self.datasets, self.rows):
             own = (row.n_bits or self.n_bits) == ("labels",)
-            tried = row.configurations
+            tried = configurations(row.grid)
             if self.tune and row.tune and len(tried) > 1:
                 compared[dataset, row.name] = [
                     self._experiment(
@@ -249,12 +243,13 @@ def _row(name: str, content: Mapping[str, Any]) -> Row:
         literal=literal,
         tune=said.get("tune", True),
     )
-    if len(row.configurations) > MOST_CONFIGURATIONS:
+    tried = configurations(grid)
+    if len(tried) > MOST_CONFIGURATIONS:
         raise InputError(
-            f"The grid of {name} has {len(row.configurations)} combinations. Every method gets at "
+            f"The grid of {name} has {len(tried)} combinations. Every method gets at "
             f"most {MOST_CONFIGURATIONS}, so that none is tuned harder: list fewer values."
         )
-    for chosen in row.configurations:
+    for chosen in tried:
         new_hasher(method, TUNING_BITS, {**row.params, **chosen}, literal=literal)
     return row
 
