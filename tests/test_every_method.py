@@ -237,7 +237,7 @@ def test_items_of_another_width_are_refused(name, pairs, fitted):
 
 
 def test_the_grid_holds_valid_settings_and_no_more_than_the_budget(name):
-    tried = configurations(METHODS[name])
+    tried = configurations(METHODS[name].grid)
     assert 1 < len(tried) <= MOST_CONFIGURATIONS
     for params in tried:
         hasher = new_hasher(METHODS[name], N_BITS, params)

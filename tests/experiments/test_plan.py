@@ -72,6 +72,11 @@ def test_trials_are_made_at_32_bits_with_the_first_seed(plan):
     assert len(trials["synthetic", "cvh"]) == 5  # its own grid
 
 
+def test_a_part_of_a_plan_is_tuned_as_the_whole(plan):
+    trials = plan.only(seeds=[4]).trials()
+    assert {e.seed for of_row in trials.values() for e in of_row} == {3}
+
+
 def test_what_tuning_chose_serves_all_lengths_and_seeds(plan):
     cells = plan.experiments({("synthetic", "chn"): {"training.learning_rate": 0.5}})
     rates = {dict(e.params).get("training.learning_rate") for e in cells if e.row == "chn"}

@@ -1,6 +1,7 @@
 """run(): one experiment, its numbers and its files."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -147,6 +148,31 @@ def test_settings_are_tried_on_validation_items_alone(folder, by_hand):
     kept = find_trial(CELL, folder / "tried")
     assert kept["validation_map"] == trial["validation_map"]
     assert "directions" not in kept
+
+
+def test_without_validation_items_a_method_is_measured_and_not_tuned(folder, tmp_path):
+    """Files of ready features, as public code saves them, have no validation part."""
+    random = np.random.default_rng(0)
+    parts = {}
+    for part, n in {"tr": 60, "te": 20}.items():
+        parts[f"I_{part}"], parts[f"T_{part}"] = random.random((n, 6)), random.random((n, 5))
+        parts[f"L_{part}"] = np.eye(4)[np.arange(n) % 4]
+    np.savez(tmp_path / "a.npz", **parts)
+    cell = Experiment(str(tmp_path / "a.npz"), "cvh", 4, 0)
+    result = run(cell, folder)
+    assert result.facts["validation_map"] is None
+    assert np.isnan(result.map_without_trained("image->text"))  # the database is what it learned
+    with pytest.raises(InputError, match="chosen on validation items, and .*a.npz has none"):
+        try_settings(cell, folder)
+
+
+def test_without_labels_nothing_is_trained_in_vain(folder, monkeypatch):
+    split = load_dataset("synthetic", n=900)
+    bare = replace(split, pairs=split.pairs.without_labels())
+    monkeypatch.setattr("corrhash.experiments.run.load_split", lambda *_: bare)
+    monkeypatch.setattr(CVH, "fit", lambda *_: pytest.fail("trained"))
+    with pytest.raises(InputError, match="A study measures by labels, and synthetic has none"):
+        run(Experiment("synthetic", "cvh", 8, 7, options=SMALL), folder)
 
 
 def test_a_training_that_diverges_is_a_finding(folder):

@@ -22,7 +22,7 @@ def from_tables_alone(tables, query, k):
     rows = np.zeros((PIECES, 100 * len(tables)), np.uint32)
     rows[:, : len(tables)] = tables.rows
     arrays = tables.begins, tables.codes, rows, multi_index._BY_COUNT, multi_index._BEGIN
-    n_found = multi_index._search(*arrays, multi_index.scan.frozen(query), k, found)
+    n_found = multi_index._search(*arrays, multi_index.read_only(query), k, found)
     assert n_found >= k
     best = np.sort(found[:n_found])[None, :k]
     return (best & np.uint64(2**32 - 1)).astype(np.int64), (best >> 32).astype(np.int32)

@@ -340,6 +340,9 @@ def test_a_checkpoint_of_another_training_is_not_taken_over(pairs, tmp_path):
     others = replace(pairs, labels=pairs.labels[::-1])
     with pytest.raises(InputError, match="checkpoint of another training"):
         CHN(16, networks=QUICK["networks"], training=training).fit(others)
+    others = replace(pairs, texts=pairs.texts[:, ::-1])  # as of another choice of words
+    with pytest.raises(InputError, match="checkpoint of another training"):
+        CHN(16, networks=QUICK["networks"], training=training).fit(others)
     others = replace(pairs, images=pairs.images + 1)  # as of another layer of the same length
     with pytest.raises(InputError, match="checkpoint of another training"):
         CHN(16, networks=QUICK["networks"], training=training).fit(others)

@@ -77,6 +77,13 @@ def _of_data(pairs: PairedDataset, pictures: bool) -> str:
     return digest.hexdigest()[:DIGITS]
 
 
+def digest_of(values: Any) -> str:
+    """The SHA-256 of a table, dense or sparse, of strings, or of the sizes of picture files."""
+    digest = hashlib.sha256()
+    _add(digest, values)
+    return digest.hexdigest()
+
+
 def _add(digest: Any, values: Any) -> None:
     if isinstance(values, list):
         _add_strings(digest, values)

@@ -13,7 +13,7 @@ from corrhash.datasets.supervision import CHOICES
 from corrhash.errors import InputError
 from corrhash.experiments.experiment import Bits, Experiment, settings
 from corrhash.experiments.settings import method_class, new_hasher
-from corrhash.experiments.tuning import MOST_CONFIGURATIONS, TUNING_BITS
+from corrhash.experiments.tuning import MOST_CONFIGURATIONS, TUNING_BITS, configurations
 
 KEYS = {
     "datasets": list,
@@ -56,12 +56,6 @@ class Row:
     literal: bool = False
     tune: bool = True
 
-    @property
-    def configurations(self) -> list[dict[str, Any]]:
-        """All combinations of the values in the grid; one without settings if it is empty."""
-        chosen = product(*self.grid.values())
-        return [dict(zip(self.grid, values, strict=True)) for values in chosen]
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -73,6 +67,7 @@ class Plan:
     rows : methods with their settings.
     n_bits, seeds : of the rows that have none of their own.
     tune : choose settings on validation items first.
+    tuning_seed : with which seed they are compared, whatever part of the plan is run.
     supervision : what teaches the methods.
     unseen : which rows, lengths and seeds are also measured on labels held out of training.
     """
@@ -82,6 +77,7 @@ class Plan:
     n_bits: tuple[Bits, ...]
     seeds: tuple[int, ...] = (0,)
     tune: bool = True
+    tuning_seed: int = 0
     supervision: str = "labels"
     data: Mapping[str, Mapping[str, Any]] | None = None
     unseen: Mapping[str, Sequence[Any]] | None = None
@@ -94,11 +90,11 @@ class Plan:
         compared: dict[tuple[str, str], list[Experiment]] = {}
         for dataset, row in product(self.datasets, self.rows):
             own = (row.n_bits or self.n_bits) == ("labels",)
-            tried = row.configurations
+            tried = configurations(row.grid)
             if self.tune and row.tune and len(tried) > 1:
                 compared[dataset, row.name] = [
                     self._experiment(
-                        dataset, row, "labels" if own else TUNING_BITS, self.seeds[0], chosen
+                        dataset, row, "labels" if own else TUNING_BITS, self.tuning_seed, chosen
                     )
                     for chosen in tried
                 ]
@@ -216,6 +212,7 @@ def parse_plan(content: Mapping[str, Any]) -> Plan:
         n_bits=tuple(content["n_bits"]),
         seeds=tuple(content.get("seeds", [0])),
         tune=content.get("tune", True),
+        tuning_seed=content.get("seeds", [0])[0],
         supervision=_check_supervision(content.get("supervision", "labels")),
         data=content.get("data", {}),
         unseen=unseen,
@@ -246,12 +243,13 @@ def _row(name: str, content: Mapping[str, Any]) -> Row:
         literal=literal,
         tune=said.get("tune", True),
     )
-    if len(row.configurations) > MOST_CONFIGURATIONS:
+    tried = configurations(grid)
+    if len(tried) > MOST_CONFIGURATIONS:
         raise InputError(
-            f"The grid of {name} has {len(row.configurations)} combinations. Every method gets at "
+            f"The grid of {name} has {len(tried)} combinations. Every method gets at "
             f"most {MOST_CONFIGURATIONS}, so that none is tuned harder: list fewer values."
         )
-    for chosen in row.configurations:
+    for chosen in tried:
         new_hasher(method, TUNING_BITS, {**row.params, **chosen}, literal=literal)
     return row
 

@@ -69,8 +69,8 @@ class Result:
         return float("nan") if value is None else float(value)
 
     def map_without_trained(self, direction: str) -> float:
-        """MAP with the training items taken out of the database."""
-        value = self.facts["directions"][direction]["without_trained"]["map"]
+        """MAP with the training items taken out of the database; NaN if it has no others."""
+        value = self.facts["directions"][direction].get("without_trained", {}).get("map")
         return float("nan") if value is None else float(value)
 
     def average_precisions(self, direction: str, ranked_by: str | None = None) -> np.ndarray:

@@ -82,7 +82,7 @@ def run(
         "ranked_by": hasher.ranked_by,
         "sign": SIGN_RULE,
         "supervision": taught.name,
-        "validation_map": _number(validation_map(hasher, learn.train, learn.validation)),
+        "validation_map": _validation_map(hasher, learn),
         "directions": directions,
         "notes": notes,
         "seconds": watch.seconds,
@@ -110,6 +110,11 @@ def try_settings(
     if found is not None:
         return found
     learn, _ = _splits(experiment, places or {})
+    if not len(learn.validation):
+        raise InputError(
+            f"Settings are chosen on validation items, and {experiment.dataset} has none. Run the "
+            "plan with --no-tune, or give it a validation part."
+        )
     hasher = _new_hasher(experiment, learn)
     taught = supervise(learn, experiment.supervision, needed=hasher.needs_labels)
     watch = Stopwatch()
@@ -119,7 +124,7 @@ def try_settings(
             hasher.fit(taught.train, taught.validation)
         except InputError as reason:
             error = str(reason)
-    reached = None if error else validation_map(hasher, learn.train, learn.validation)
+    reached = None if error else _validation_map(hasher, learn)
     numbers = {
         "validation_map": reached,
         "error": error,
@@ -135,6 +140,11 @@ def _splits(
 ) -> tuple[RetrievalSplit, RetrievalSplit]:
     """The split to learn from and the one to ask: the same, unless labels are held out."""
     split = load_split(experiment, places)
+    if split.pairs.labels is None:
+        raise InputError(
+            f"A study measures by labels, and {experiment.dataset} has none. Train a model with "
+            "corrhash train, and measure with corrhash evaluate how well partners are found."
+        )
     return hold_out_labels(split, experiment.seed) if experiment.unseen else (split, split)
 
 
@@ -171,7 +181,7 @@ def measure(
     """The numbers of both directions, and the arrays beside them, from real-valued scores.
 
     By codes, by the cosine of the scores before they are rounded, and by codes with the training
-    items taken out of the database.
+    items taken out of the database, unless nothing would be left.
     """
     codes = {side: hasher.query_codes(query[side]) for side in SIDES}
     answers = {side: Codes.from_scores(database[side]) for side in SIDES}
@@ -179,8 +189,9 @@ def measure(
     kinds = {
         "hamming": score_directions(ask, codes, answers, threads=1),
         "cosine": score_directions(ask, query, database, threads=1),
-        "without_trained": score_directions(ask.without_trained(), codes, new, threads=1),
     }
+    if len(new["image"]):
+        kinds["without_trained"] = score_directions(ask.without_trained(), codes, new, threads=1)
     directions: dict[str, Any] = {direction: {} for direction in DIRECTIONS}
     arrays: dict[str, np.ndarray] = {}
     for kind, scores in kinds.items():
@@ -265,5 +276,9 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else str(value)
 
 
-def _number(value: float) -> float | None:
+def _validation_map(hasher: Hasher, learn: RetrievalSplit) -> float | None:
+    """MAP of validation items; None where there are none, or none has a relevant item."""
+    if not len(learn.validation):
+        return None
+    value = validation_map(hasher, learn.train, learn.validation)
     return None if np.isnan(value) else float(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -16,15 +17,13 @@ TUNING_BITS = 32
 """The length of code at which settings are chosen; they then serve all lengths."""
 
 
-def configurations(method: type[Hasher]) -> list[dict[str, Any]]:
-    """All combinations of the values in the method's grid.
+def configurations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """All combinations of the values in a grid; one without settings if it is empty.
 
-    >>> from corrhash.methods.cvh import CVH
-    >>> configurations(CVH)[:2]
-    [{'eps': 0.001}, {'eps': 0.01}]
+    >>> configurations({"eps": (0.1, 1.0), "seed": (0,)})
+    [{'eps': 0.1, 'seed': 0}, {'eps': 1.0, 'seed': 0}]
     """
-    names, values = list(method.grid), method.grid.values()
-    return [dict(zip(names, chosen, strict=True)) for chosen in product(*values)]
+    return [dict(zip(grid, chosen, strict=True)) for chosen in product(*grid.values())]
 
 
 def validation_map(hasher: Hasher, train: PairedDataset, validation: PairedDataset) -> float:

@@ -13,6 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from corrhash.kernels.popcount import popcount
+from corrhash.kernels.read_only import read_only
 from corrhash.kernels.threads import split_over_threads
 
 TILE = 1024
@@ -51,8 +52,8 @@ def distance_gain_histograms(
     """
     n_queries = query_planes.shape[1]
     counts = np.zeros((n_queries, n_bits + 1, n_gains), np.uint32)
-    codes = _read_only(query_planes), _read_only(database_planes)
-    masks = _read_only(query_masks), _read_only(database_masks)
+    codes = read_only(query_planes), read_only(database_planes)
+    masks = read_only(query_masks), read_only(database_masks)
     if n_gains == 2 and len(database_planes) <= 2:
         labels = _labels_in_use(query_masks)
         planes = _label_planes(masks[1], labels)
@@ -136,13 +137,6 @@ def stable_order(distances: NDArray[np.uint16], n_bits: int) -> NDArray[np.int64
         rows[places[distances[row]]] = row
         places[distances[row]] += 1
     return rows
-
-
-def _read_only(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """One kind of array for the compiled loops, which would be compiled once for each kind."""
-    view = np.ascontiguousarray(words).view()
-    view.flags.writeable = False
-    return view
 
 
 @njit(nogil=True, cache=True)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from corrhash.kernels import scan
 from corrhash.kernels.popcount import popcount
+from corrhash.kernels.read_only import read_only
 from corrhash.kernels.threads import split_over_threads
 from corrhash.kernels.vectors import mark_block
 
@@ -65,7 +66,7 @@ class MultiIndex:
     @classmethod
     def build(cls, codes: NDArray[np.uint64], threads: int | None = None) -> MultiIndex:
         """Tables of (n,) codes, at most 2**32 - 1; a second for ten millions."""
-        codes, n = scan.frozen(codes), len(codes)
+        codes, n = read_only(codes), len(codes)
         tables = cls(
             np.zeros((PIECES, 2**PIECE_BITS + 1), np.uint32),
             np.zeros((PIECES, n + _BLOCK), np.uint64),  # blocks are read whole
@@ -115,7 +116,7 @@ class MultiIndex:
         """(1, k) rows and distances from the tables; None where a scan is the faster way."""
         found = np.empty(2 * k + ROOM, np.uint64)
         tables = self.begins, self.codes, self.rows, _BY_COUNT, _BEGIN
-        n_found = _search(*tables, scan.frozen(query), k, found)
+        n_found = _search(*tables, read_only(query), k, found)
         if n_found < k:
             return None
         best = np.sort(found[:n_found])[None, :k]

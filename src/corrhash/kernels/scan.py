@@ -23,6 +23,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from corrhash.kernels.popcount import popcount
+from corrhash.kernels.read_only import read_only
 from corrhash.kernels.threads import n_threads, split_over_threads
 from corrhash.kernels.vectors import (
     ROWS_PER_TRIPLE,
@@ -91,8 +92,8 @@ def nearest(
     rows : (n_queries, k).
     distances : (n_queries, k).
     """
-    queries = frozen(query_planes.T)  # (n_queries, n_words)
-    database = frozen(database_planes)
+    queries = read_only(query_planes.T)  # (n_queries, n_words)
+    database = read_only(database_planes)
     threads = n_threads(threads)
     parts = _parts_of_rows(len(queries), database, k, threads)
     if len(parts) > 1:
@@ -153,13 +154,6 @@ def best_of_parts(
 
 def _empty_answers(n_queries: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     return np.empty((n_queries, k), np.int64), np.empty((n_queries, k), np.int32)
-
-
-def frozen(array: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A read-only view in C order: read-only or not, numba shall see and compile one type."""
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
-    return view
 
 
 def _scan(queries: Any, *rest: Any) -> None:

@@ -18,7 +18,6 @@ from corrhash.codes import Codes
 from corrhash.datasets.base import PairedDataset, n_rows
 from corrhash.errors import InputError
 from corrhash.methods.base import HASHER_FILE, Hasher, read_arrays
-from corrhash.methods.votes import VOTERS, voted_codes
 from corrhash.networks.inputs import PictureInputs, VectorInputs, check_kind
 from corrhash.networks.onnx import OnnxNetwork, has_runtime
 from corrhash.networks.pixels import Preprocessing
@@ -96,6 +95,8 @@ class ExportedHasher(Hasher):
         n_votes = self.get_params().get("votes", 0)
         if not n_votes:
             return super().query_codes(scores)
+        from corrhash.methods.votes import VOTERS, voted_codes  # loads scikit-learn
+
         if self._voters is None:
             self._voters = self.learned()[VOTERS]
         return voted_codes(scores, self._voters, n_votes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import math
@@ -21,6 +20,7 @@ from torch import Tensor, nn
 from corrhash.atomic_write import atomic_write
 from corrhash.codes import Codes
 from corrhash.datasets.base import PairedDataset, n_rows
+from corrhash.datasets.fingerprint import digest_of
 from corrhash.datasets.splits import hash_order
 from corrhash.errors import InputError
 from corrhash.methods.base import Hasher
@@ -373,12 +373,9 @@ class Trainer:
         params["training"] = {**asdict(self.training), "checkpoint": None}
         relation = self.relation.judged
         relation = self.relation.row_labels if relation is None else relation
-        assert relation is not None
-        data: list[Any] = [self.pairs.row_keys()]
-        data += [relation.indptr.tobytes(), relation.indices.tobytes()]
+        data = [self.pairs.row_keys(), digest_of(relation), digest_of(self.pairs.texts)]
         if self.hasher.inputs_["image"] is not None:  # features of other layers can be as long
-            vectors = np.ascontiguousarray(self.pairs.images, dtype=np.float32)
-            data.append(hashlib.sha256(vectors.data).digest())
+            data.append(digest_of(np.asarray(self.pairs.images)))
         return fingerprint(type(self.hasher).__name__, params, self.hasher.inputs_, data)
 
     def _checkpoint(self, epochs_done: int) -> None:

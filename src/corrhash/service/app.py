@@ -22,7 +22,7 @@ from corrhash.service.desk import Desk, item_fields
 from corrhash.service.errors import tell_errors
 from corrhash.service.guard import guarded
 from corrhash.service.introduction import Introduction, introduce
-from corrhash.service.limits import Limits
+from corrhash.service.limits import MOST_ITEMS, Limits
 from corrhash.service.logs import log
 from corrhash.service.messages import (
     AddedAnswer,
@@ -70,7 +70,7 @@ PICTURE_BODY = {
     "requestBody": {"required": True, "content": dict.fromkeys(FORMATS.values(), PICTURE)}
 }
 ItemId = Annotated[int, InPath(ge=0, le=LARGEST_ID)]
-Keys = Annotated[list[Name], Query(min_length=1, max_length=Limits().items)]
+Keys = Annotated[list[Name], Query(min_length=1, max_length=MOST_ITEMS)]
 Authorization = Annotated[str | None, Header(description="Bearer, and the token.")]
 
 

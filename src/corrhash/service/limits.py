@@ -6,6 +6,16 @@ from dataclasses import dataclass
 
 MEGABYTE = 1 << 20
 
+# What the description of the API states.
+LONGEST_TEXT = 1000
+"""Characters of a query, a key or a filter."""
+
+MOST_ANSWERS, LAST_OFFSET = 100, 10_000
+"""Answers of one page, and how many may be left out before it."""
+
+MOST_ITEMS = 100
+"""How many items are added or deleted at once."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -13,25 +23,18 @@ class Limits:
 
     Parameters
     ----------
-    text : characters of a query, a key or a filter.
-    k, offset : answers of one page, and how many may be left out before it.
     body : bytes of a question in JSON.
     upload : bytes of a picture to search with.
     write : bytes of items that are added at once.
-    items : how many items are added or deleted at once.
     pixels : of a picture, width times height.
     seconds : for a body to arrive, and for a picture to be decoded.
     rate, burst : requests a second of one client in the long run, and at once.
     concurrent : requests that are under way at the same time, of all clients.
     """
 
-    text: int = 1000
-    k: int = 100
-    offset: int = 10_000
     body: int = 64 * 1024
     upload: int = 10 * MEGABYTE
     write: int = 32 * MEGABYTE
-    items: int = 100
     pixels: int = 40_000_000
     seconds: float = 10.0
     rate: float = 20.0

@@ -6,15 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from corrhash.service.limits import Limits
-
-LARGEST = Limits()
-"""The description of the API states the usual limits."""
+from corrhash.service.limits import LAST_OFFSET, LONGEST_TEXT, MOST_ANSWERS, MOST_ITEMS
 
 Side = Literal["image", "text"]
-Text = Annotated[str, StringConstraints(max_length=LARGEST.text, pattern=r"^[^\x00]*$")]
+Text = Annotated[str, StringConstraints(max_length=LONGEST_TEXT, pattern=r"^[^\x00]*$")]
 Name = Annotated[
-    str, StringConstraints(min_length=1, max_length=LARGEST.text, pattern=r"^[^\x00]*$")
+    str, StringConstraints(min_length=1, max_length=LONGEST_TEXT, pattern=r"^[^\x00]*$")
 ]
 
 STRICT = ConfigDict(extra="forbid", strict=True)
@@ -29,8 +26,8 @@ class How(_Message):
     """What every search takes."""
 
     find: Side = Field("image", description="By which of its codes an item is found.")
-    k: int = Field(24, ge=1, le=LARGEST.k, description="How many answers.")
-    offset: int = Field(0, ge=0, le=LARGEST.offset, description="Leave out so many of the first.")
+    k: int = Field(24, ge=1, le=MOST_ANSWERS, description="How many answers.")
+    offset: int = Field(0, ge=0, le=LAST_OFFSET, description="Leave out so many of the first.")
     where: Text | None = Field(
         None,
         description="A filter, as: year >= 2015 and not 'dog' in labels",
@@ -106,7 +103,7 @@ class NewItems(_Message):
 
     model_config = STRICT
 
-    items: list[NewItem] = Field(min_length=1, max_length=LARGEST.items)
+    items: list[NewItem] = Field(min_length=1, max_length=MOST_ITEMS)
 
 
 class AddedAnswer(_Message):
