@@ -24,7 +24,7 @@ from corrhash.datasets import PairedDataset, load_dataset
 from corrhash.losses import quantization_margin_loss
 from corrhash.methods.batches import Batch, Rows, epoch_batches
 from corrhash.methods.chn import CHN
-from corrhash.methods.network_hasher import Trainer
+from corrhash.methods.trainer import Trainer
 from corrhash.methods.training import Training
 from corrhash.methods.two_networks import Networks
 from corrhash.networks.inputs import Inputs, image_inputs, text_inputs, vector_length

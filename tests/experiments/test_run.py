@@ -13,7 +13,7 @@ from corrhash.experiments.results import find_trial, load_results
 from corrhash.experiments.run import run, try_settings
 from corrhash.experiments.tuning import validation_map
 from corrhash.methods.cvh import CVH
-from corrhash.methods.network_hasher import Trainer
+from corrhash.methods.trainer import Trainer
 from corrhash.metrics import evaluate
 
 SMALL = settings({"n": 900})

@@ -18,7 +18,7 @@ from corrhash.datasets import ImageFiles, PairedDataset, make_pairs
 from corrhash.methods import Hasher
 from corrhash.methods.batches import Batch
 from corrhash.methods.chn import CHN, CHNI, CHNM, CHNQ
-from corrhash.methods.network_hasher import _split_judgements
+from corrhash.methods.hold_out import split_judgements
 from corrhash.methods.training import Training
 from corrhash.methods.two_networks import Networks
 from corrhash.metrics import evaluate
@@ -222,7 +222,7 @@ def test_rare_similar_judgements_are_held_out_in_proportion(pairs):
     rng = np.random.default_rng(0)
     cells = rng.permutation(400 * 400)[:4000]
     triples = np.column_stack([cells // 400, cells % 400, np.where(np.arange(4000) < 10, 1, -1)])
-    held, rest = _split_judgements(Similarity.from_pairs(triples, shape=(400, 400)), seed=0)
+    held, rest = split_judgements(Similarity.from_pairs(triples, shape=(400, 400)), seed=0)
     assert (held.n_known, rest.n_known) == (400, 3600)
     assert held.gains().nnz == 1
     assert (held.judged + rest.judged).nnz == 4000

@@ -15,8 +15,8 @@ import torch
 from corrhash import InputError
 from corrhash.experiments.trained_model import TrainedModel
 from corrhash.methods.chn import CHN, Networks
-from corrhash.methods.network_hasher import Trainer
 from corrhash.methods.processes import Processes
+from corrhash.methods.trainer import Trainer
 from tests.methods import as_processes
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

@@ -18,7 +18,8 @@ from torch import Tensor
 from corrhash.datasets import PairedDataset
 from corrhash.losses import pairwise_likelihood_loss
 from corrhash.methods.batches import Batch, Rows
-from corrhash.methods.network_hasher import NetworkHasher, Step, Trainer
+from corrhash.methods.network_hasher import NetworkHasher
+from corrhash.methods.trainer import Step, Trainer
 from corrhash.methods.training import Training
 from corrhash.methods.two_networks import Networks
 
