@@ -18,7 +18,6 @@ from corrhash.datasets import ImageFiles, PairedDataset, make_pairs
 from corrhash.methods import Hasher
 from corrhash.methods.batches import Batch
 from corrhash.methods.chn import CHN, CHNI, CHNM, CHNQ
-from corrhash.methods.hold_out import split_judgements
 from corrhash.methods.training import Training
 from corrhash.methods.two_networks import Networks
 from corrhash.metrics import evaluate
@@ -215,17 +214,6 @@ def test_judged_pairs_of_one_kind_cannot_be_told_apart(pairs, kind):
     judged = replace(pairs, similarity=Similarity.from_pairs(triples, shape=(400, 400)))
     with pytest.raises(InputError, match=r"known pairs are \w+, so .* both of 1 and of -1"):
         CHN(8, **QUICK).fit(judged)
-
-
-def test_rare_similar_judgements_are_held_out_in_proportion(pairs):
-    """Ten similar ones among four thousand: one of them, and a tenth of the others."""
-    rng = np.random.default_rng(0)
-    cells = rng.permutation(400 * 400)[:4000]
-    triples = np.column_stack([cells // 400, cells % 400, np.where(np.arange(4000) < 10, 1, -1)])
-    held, rest = split_judgements(Similarity.from_pairs(triples, shape=(400, 400)), seed=0)
-    assert (held.n_known, rest.n_known) == (400, 3600)
-    assert held.gains().nnz == 1
-    assert (held.judged + rest.judged).nnz == 4000
 
 
 @pytest.fixture
