@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from corrhash.experiments.directions import DIRECTIONS
+from corrhash.experiments.figures import draw_figures
 from corrhash.experiments.gathered import VARIANTS, Gathered, title
 from corrhash.experiments.report import all_tables
 from corrhash.experiments.results import load_results, load_trials
@@ -29,6 +30,20 @@ ROOT = Path(__file__).parent.parent
 QUOTE = re.compile(r"<!-- quote (\S+) (\S+) -->\n(.*?)<!-- end of quote -->", re.DOTALL)
 BOTH = "both-directions"
 """MAP alone, of both directions in one cell."""
+
+LEFT_OUT = {
+    "claims": ("dataset", "p over seeds", "paper"),
+    "beyond": ("bits", "images as", "MAP", "encode, s", "peak, MB"),
+    "settings": ("first file", "warnings"),
+}
+"""Columns of tables that would be too wide for a document."""
+
+FIGURES = {
+    "docs/images/coco-curves.png": ("benchmarks/results/coco", "curves"),
+    "docs/images/coco-bits.png": ("benchmarks/results/coco", "bits"),
+    "docs/images/coco-distances.png": ("benchmarks/results/coco", "distances"),
+}
+"""Pictures in documents, and the figures of a report that they are."""
 
 
 def documents() -> Iterable[Path]:
@@ -48,19 +63,20 @@ def _quote(folder: str, name: str) -> str:
 @cache
 def _tables(folder: str) -> dict[str, str]:
     """All tables of a report as Markdown, by name."""
-    found = Gathered(load_results(ROOT / folder))
+    found = _gathered(folder)
     tables = {table.name: table for table in all_tables(found, load_trials(ROOT / folder))}
-    if "claims" in tables:
-        tables["claims"] = without(tables["claims"], "dataset", "p over seeds", "paper")
+    for name, columns in LEFT_OUT.items():
+        tables |= {key: without(t, *columns) for key, t in tables.items() if key.startswith(name)}
     wrapped = {name: _wrapped(table.as_markdown()) for name, table in tables.items()}
     return wrapped | {BOTH: both_directions(found)}
 
 
 def without(table: Table, *names: str) -> Table:
-    """The table without the columns of these names."""
+    """The table without the columns of these names, and with short names of directions."""
     kept = [at for at, head in enumerate(table.heads) if head.text not in names]
-    rows = [[row[at] for at in kept] for row in table.rows]
-    return replace(table, heads=[table.heads[at] for at in kept], rows=rows)
+    heads = [table.heads[at] for at in kept]
+    short = [replace(h, group=h.group.replace("image", "i").replace("text", "t")) for h in heads]
+    return replace(table, heads=short, rows=[[row[at] for at in kept] for row in table.rows])
 
 
 def _wrapped(text: str) -> str:
@@ -69,6 +85,11 @@ def _wrapped(text: str) -> str:
     return "".join(
         (line if line.startswith("|") else textwrap.fill(line, 100)) + "\n" for line in lines
     )
+
+
+@cache
+def _gathered(folder: str) -> Gathered:
+    return Gathered(load_results(ROOT / folder))
 
 
 def both_directions(found: Gathered) -> str:
@@ -106,6 +127,9 @@ def main() -> None:
         if with_quotes(text) != text:
             path.write_text(with_quotes(text))
             print(path.relative_to(ROOT))
+    for picture, (folder, name) in FIGURES.items():
+        drawn = {figure: png for figure, _, png in draw_figures(_gathered(folder))}
+        (ROOT / picture).write_bytes(drawn[name])
 
 
 if __name__ == "__main__":

@@ -110,12 +110,12 @@ def beyond_table(found: Gathered, dataset: str) -> Table:
             continue
         own = length if length in lengths else lengths[0]
         body.append(_beyond_row(found, dataset, row, own))
-    kinds = ("MAP", "new items", "unseen labels")
+    kinds = ("MAP", "new", "unseen")
     heads = [Head(text) for text in ("method", "bits", "images as")]
     heads += [Head(kind, arrow(direction)) for direction in DIRECTIONS for kind in kinds]
     heads += [Head(text, "") for text in ("distinct codes", "fit, s", "encode, s", "peak, MB")]
     note = (
-        "New items: the database without what was trained on. Unseen labels: a quarter of the "
+        "New: the database without what was trained on. Unseen: a quarter of the "
         "labels is held out of training, and only they are asked for; their MAP compares with "
         "that of other methods in the same column alone. Distinct codes: different image codes "
         "among the items of the database, of which few mean a collapse. Seconds of one thread. "
