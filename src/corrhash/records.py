@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
 
 from corrhash.datasets.base import PairedDataset
-from corrhash.datasets.image_files import UNREADABLE, ImageFiles
+from corrhash.datasets.image_files import ImageFiles
+from corrhash.datasets.open_picture import UNREADABLE, as_rgb
+from corrhash.datasets.open_picture import open_picture as open_file
 from corrhash.errors import InputError
 from corrhash.filters import RESERVED, Value
 from corrhash.index.item import Item
@@ -87,7 +89,8 @@ class Record:
         it: reading every byte would take as long as encoding does.
         """
         digest = hashlib.sha256()
-        about = [self.text, list(self.labels), sorted(self.metadata.items())]
+        plain = self.item()  # numbers of numpy as those of Python
+        about = [plain.text, list(plain.labels), sorted(plain.metadata.items())]
         digest.update(json.dumps(about).encode())
         for part in (self.image, self.picture, self.words):
             digest.update(_state(part))
@@ -155,21 +158,22 @@ def is_vectors(images: Any) -> bool:
 
 
 def open_picture(source: Any) -> Image.Image:
-    """A picture as RGB, upright, from a path, bytes, an opened picture or an array."""
+    """A picture as RGB from a path, bytes, an opened picture or an array.
+
+    Files are read as in training: upright, transparency on white, deep greys in eight bits.
+    """
     if isinstance(source, Image.Image):
-        return source.convert("RGB")
+        return as_rgb(source)
     if isinstance(source, (str, Path)):
         try:
-            with Image.open(source) as picture:
-                return ImageOps.exif_transpose(picture).convert("RGB")
+            return open_file(source)
         except FileNotFoundError as error:
             raise InputError(f"There is no picture {source}. Check the path.") from error
         except UNREADABLE as error:
             raise InputError(f"Cannot read the picture {source}: {error}. Repair it.") from error
     if isinstance(source, bytes):
         try:
-            with Image.open(io.BytesIO(source)) as picture:
-                return ImageOps.exif_transpose(picture).convert("RGB")
+            return open_file(io.BytesIO(source))
         except UNREADABLE as error:
             raise InputError(
                 f"Its {len(source):,} bytes are no picture, or a damaged one. Repair it."
