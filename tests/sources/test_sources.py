@@ -1,6 +1,7 @@
 """Sources: folders, lists and datasets become records."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -40,6 +41,44 @@ def test_a_list_gives_an_item_a_line(folder):
     assert (first.key, first.path) == ("sub/a.JPG", str(folder / "sub/a.JPG"))
     assert (first.text, first.labels, first.metadata) == ("a boat", ["boat"], {"year": 2015})
     assert (second.key, second.image) == ("note", None)
+
+
+BAD_LINES = {
+    "It cannot be read as JSON": "{'image': 1}",
+    "no object of JSON": "[1]",
+    "image is the path of a picture. Got 5": '{"image": 5}',
+    "needs a picture or a text": '{"key": "a"}',
+    "needs a key": '{"text": "a boat"}',
+    "Labels of an item are a list of texts. Got 5": '{"key": "a", "text": "b", "labels": 5}',
+    "numbers up to 2\\^53": '{"key": "a", "text": "b", "year": 1%s}' % ("0" * 400),
+    "is a text": '{"key": "a", "text": ["b"]}',
+}
+
+
+@pytest.mark.parametrize("reason", BAD_LINES)
+def test_a_bad_line_is_told_by_its_number_and_the_others_are_read(tmp_path, reason):
+    good = '{"key": "%s", "text": "the sea"}'
+    lines = [good % "first", "", BAD_LINES[reason], good % "last"]
+    (tmp_path / "items.jsonl").write_text("\n".join(lines))
+    np.save(tmp_path / "rows.npy", np.arange(3.0)[:, None])
+    name, rows = str(tmp_path / "items.jsonl"), tmp_path / "rows.npy"
+    first, bad, last = open_source(name, Reader()).records
+    assert (first.key, bad.key, last.key) == ("first", "line 3 of items.jsonl", "last")
+    assert re.search(reason, bad.reason)
+    assert list(open_source(name, Reader(), features=rows).records)[2].image == [2.0]
+
+
+def test_a_line_of_an_export_is_read_without_its_codes(folder):
+    exported = {
+        **{"id": 7, "image_code": "0a", "text_code": "1b", "key": "a", "text": "a boat"},
+        **{"labels": ["boat"], "metadata": {"year": 2015, "id": 3}, "path": str(folder / "b.png")},
+    }
+    by_hand = {"id": 7, "image": "b.png", "metadata": {"year": 2015}, "path": "elsewhere.png"}
+    (folder / "all.jsonl").write_text("\n".join(map(json.dumps, [exported, by_hand])))
+    again, other = open_source(str(folder / "all.jsonl"), Reader()).records
+    assert (again.key, again.text, again.labels) == ("a", "a boat", ["boat"])
+    assert (again.path, again.metadata) == (str(folder / "b.png"), {"year": 2015, "id": 3})
+    assert (other.path, other.metadata) == (str(folder / "b.png"), {"year": 2015, "id": 7})
 
 
 def test_rows_of_features_go_with_the_lines(folder):

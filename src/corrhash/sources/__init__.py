@@ -36,9 +36,9 @@ def open_source(
     Parameters
     ----------
     source : a folder of pictures; a .jsonl file whose lines hold ``image`` (a path, seen from the
-        file), ``text``, ``labels``, ``key`` and any other fields, which become metadata, or the
-        folder of one called ``manifest.jsonl``; tar shards or Parquet files, one or a folder of
-        them; another manifest; or the name of a dataset.
+        file), ``text``, ``labels``, ``key`` and any other fields, which become metadata, or one
+        that ``corrhash export`` wrote; the folder of one called ``manifest.jsonl``; tar shards or
+        Parquet files, one or a folder of them; another manifest; or the name of a dataset.
     reader : of the model, which computes and caches the features of a dataset.
     part, seed, options : of a dataset: which of its items, and how it is split.
     features : a file with a row for each line of a .jsonl file, for models that read such rows.
