@@ -8,8 +8,10 @@ import pytest
 from PIL import Image
 
 from corrhash import InputError
-from corrhash.datasets import Reader
-from corrhash.sources import open_source
+from corrhash.datasets import ImageFeatures, Reader
+from corrhash.datasets.simple_features import simple_features
+from corrhash.records import Unusable
+from corrhash.sources import Share, open_source
 
 
 @pytest.fixture
@@ -98,6 +100,37 @@ def test_a_dataset_gives_the_items_of_a_part():
     record = next(source.records)
     assert source.total == 400
     assert record.is_vector
+
+
+@pytest.fixture
+def damaged(tmp_path, monkeypatch):
+    """A manifest of twenty pictures, of which number 3 is missing and 5 is none."""
+    monkeypatch.setenv("CORRHASH_CACHE", str(tmp_path / "cache"))
+    lines = ["image,text,split"]
+    for row in range(20):
+        Image.new("RGB", (8, 8), (row, row, row)).save(tmp_path / f"{row}.png")
+        lines.append(f"{row}.png,a boat,{'query' if row % 2 else 'train'}")
+    (tmp_path / "3.png").unlink()
+    (tmp_path / "5.png").write_text("<html>")
+    (tmp_path / "photos.csv").write_text("\n".join(lines))
+    return tmp_path / "photos.csv"
+
+
+@pytest.mark.parametrize("n_shares", [1, 3])
+def test_pictures_of_a_dataset_that_cannot_be_read_are_told(damaged, n_shares):
+    reader = Reader(image_features=ImageFeatures("simple"))
+    shares = [Share(number, n_shares) for number in range(n_shares)]
+    sources = [open_source(str(damaged), reader, part="query", share=share) for share in shares]
+    found = [record for source in sources for record in source.records]
+    assert sum(source.total for source in sources) == len(found) == 10
+    reasons = {one.key: one.reason for one in found if isinstance(one, Unusable)}
+    assert sorted(reasons) == ["3.png", "5.png"]
+    assert "There is no picture" in reasons["3.png"]
+    assert "Cannot read the picture" in reasons["5.png"]
+    usable = {record.key: record for record in found if not isinstance(record, Unusable)}
+    assert sorted(usable) == sorted(f"{row}.png" for row in (1, 7, 9, 11, 13, 15, 17, 19))
+    pixels = np.full((1, 8, 8, 3), 7, np.uint8)
+    np.testing.assert_array_equal(usable["7.png"].image, simple_features(pixels)[0])
 
 
 def test_what_is_none_of_these_is_told(tmp_path):
