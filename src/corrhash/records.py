@@ -26,6 +26,9 @@ THUMBNAIL = 256
 
 QUALITY = 80
 
+SENT = 1024
+"""Pixels of the longer side of pictures that are sent: models look at far smaller ones."""
+
 
 @dataclass(frozen=True, eq=False)
 class Record:
@@ -185,6 +188,14 @@ def open_picture(source: Any) -> Image.Image:
             f"Got shape {array.shape} of {array.dtype}."
         )
     return Image.fromarray(array)
+
+
+def as_sent(picture: Image.Image) -> Image.Image:
+    """The pixels of a picture alone, not more of them than a service looks at."""
+    pixels = picture.copy()
+    pixels.thumbnail((SENT, SENT))
+    pixels.info.clear()  # comments of cameras and people
+    return pixels
 
 
 def thumbnail(picture: Image.Image) -> bytes:
