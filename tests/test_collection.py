@@ -220,6 +220,15 @@ def test_what_is_there_unchanged_is_not_encoded_again(address, world, monkeypatc
     assert collection.get("scene 30").text == world.scenes.captions[30]
 
 
+def test_numbers_and_truths_of_numpy_are_those_of_python(world):
+    collection = Collection.create("memory:", *world.model)
+    of_numpy = {"year": np.int64(2015), "seen": np.bool_(True), "size": np.float32(0.5)}
+    of_python = {"year": 2015, "seen": True, "size": 0.5}
+    assert collection.add([world.record(0, metadata=of_numpy)]).new == 1
+    assert collection.get("scene 0").metadata == of_python
+    assert collection.add([world.record(0, metadata=of_python)]).unchanged == 1
+
+
 def test_what_cannot_be_encoded_is_skipped_and_told(world, tmp_path):
     (tmp_path / "cut.png").write_bytes(world.paths[0].read_bytes()[:200])
     collection = Collection.create("memory:", *world.model)

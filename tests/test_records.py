@@ -66,6 +66,42 @@ def test_pictures_are_turned_upright_and_become_small(tmp_path):
     assert open_picture(Image.new("L", (3, 3))).mode == "RGB"
 
 
+def clear(path):
+    pixels = np.random.default_rng(0).integers(0, 256, (6, 8, 4), dtype=np.uint8)
+    Image.fromarray(pixels).save(path, "PNG")
+
+
+def deep_grey(path):
+    Image.fromarray(np.array([[0, 257 * 100, 65535]], dtype=np.uint16)).save(path, "PNG")
+
+
+def bad_exif(path):
+    Image.new("RGB", (6, 4), "red").save(path, "PNG", exif=b"Exif\x00\x00no note of a camera")
+
+
+def large_photo(path):
+    pixels = np.random.default_rng(0).integers(0, 256, (2100, 2200, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(path, "JPEG")
+
+
+@pytest.mark.parametrize("write", [clear, deep_grey, bad_exif, large_photo])
+def test_pictures_have_the_pixels_that_training_sees(tmp_path, write):
+    path = tmp_path / "picture"
+    write(path)
+    trained = np.asarray(ImageFiles([path])[0])
+    for source in (path, str(path), path.read_bytes()):
+        np.testing.assert_array_equal(np.asarray(open_picture(source)), trained)
+
+
+@pytest.mark.parametrize("write", [clear, deep_grey])
+def test_opened_pictures_become_rgb_as_in_training(tmp_path, write):
+    path = tmp_path / "picture"
+    write(path)
+    with Image.open(path) as opened:
+        seen = np.asarray(open_picture(opened))
+    np.testing.assert_array_equal(seen, np.asarray(ImageFiles([path])[0]))
+
+
 def test_pictures_that_are_none_are_told(tmp_path):
     (tmp_path / "cut.jpg").write_bytes(b"\xff\xd8\xff\xe0")
     with pytest.raises(InputError, match=r"Cannot read the picture .*cut.jpg"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -15,10 +15,13 @@ import urllib3
 from corrhash.collection import Added, Match
 from corrhash.errors import InputError
 from corrhash.index.item import Item
-from corrhash.records import open_picture
+from corrhash.records import as_sent, open_picture
 
 BATCH = 50
-"""Items that are sent at once."""
+"""Items that are sent at once, at most."""
+
+BYTES = 8 << 20
+"""Of a request with items: far below what services take, so that it arrives in time."""
 
 SECONDS = 60.0
 
@@ -49,7 +52,7 @@ class Client:
         return self._search("text", {"text": text, "k": k, "find": find, **how})
 
     def search_image(self, image: Any, k: int = 10, find: str = "text", **how: Any) -> list[Match]:
-        """Items for a picture: a path, an opened image or an array."""
+        """Items for a picture of any size: a path, an opened image or an array."""
         given = {"k": k, "find": find, **how}
         asked = {name: _plain(value) for name, value in given.items() if value is not None}
         data, kind = _picture_file(image)
@@ -61,10 +64,12 @@ class Client:
         return self._search("item", {"key": key, "k": k, "find": find, **how})
 
     def add(self, records: Iterable[Mapping[str, Any]], *, batch: int = BATCH) -> Added:
-        """Add items: key, image, text, labels and metadata, as far as they are known."""
-        added, waiting = Added(), list(records)
-        for start in range(0, len(waiting), batch):
-            items = [_sendable(record) for record in waiting[start : start + batch]]
+        """Add items: key, image, text, labels and metadata, as far as they are known.
+
+        They are read as they come, and sent as many at once as a service takes.
+        """
+        added = Added()
+        for items in _batches(map(_sendable, records), batch):
             added += Added(**self._json("POST", "/api/v1/items", {"items": items}))
         return added
 
@@ -149,9 +154,9 @@ def _plain(value: Any) -> Any:
 
 
 def _picture_file(image: Any) -> tuple[bytes, str]:
-    """A picture as the bytes of a file and their kind; pixels alone, and exactly those."""
+    """A picture as the bytes of a file and their kind; exactly the pixels that services look at."""
     file = io.BytesIO()
-    open_picture(image).save(file, "PNG")
+    as_sent(open_picture(image)).save(file, "PNG")
     return file.getvalue(), "image/png"
 
 
@@ -163,4 +168,20 @@ def _sendable(record: Mapping[str, Any]) -> dict[str, Any]:
         content["image"] = base64.b64encode(_picture_file(image)[0]).decode()
         if isinstance(image, (str, Path)):
             content.setdefault("key", str(image))
+    if "metadata" in content:
+        content["metadata"] = Item(metadata=content["metadata"]).metadata  # plain values
     return content
+
+
+def _batches(items: Iterable[dict[str, Any]], most: int) -> Iterator[list[dict[str, Any]]]:
+    """Items that are sent at once: so many at most, and not too many bytes."""
+    batch, size = list[dict[str, Any]](), 0
+    for item in items:
+        length = len(json.dumps(item))
+        if batch and (len(batch) == most or size + length > BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(item)
+        size += length
+    if batch:
+        yield batch

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
 
 from corrhash.datasets.base import PairedDataset
-from corrhash.datasets.image_files import UNREADABLE, ImageFiles
+from corrhash.datasets.image_files import ImageFiles
+from corrhash.datasets.open_picture import UNREADABLE, as_rgb
+from corrhash.datasets.open_picture import open_picture as open_file
 from corrhash.errors import InputError
 from corrhash.filters import RESERVED, Value
 from corrhash.index.item import Item
@@ -23,6 +25,9 @@ THUMBNAIL = 256
 """Pixels of the longer side."""
 
 QUALITY = 80
+
+SENT = 1024
+"""Pixels of the longer side of pictures that are sent: models look at far smaller ones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +92,8 @@ class Record:
         it: reading every byte would take as long as encoding does.
         """
         digest = hashlib.sha256()
-        about = [self.text, list(self.labels), sorted(self.metadata.items())]
+        plain = self.item()  # numbers of numpy as those of Python
+        about = [plain.text, list(plain.labels), sorted(plain.metadata.items())]
         digest.update(json.dumps(about).encode())
         for part in (self.image, self.picture, self.words):
             digest.update(_state(part))
@@ -155,21 +161,22 @@ def is_vectors(images: Any) -> bool:
 
 
 def open_picture(source: Any) -> Image.Image:
-    """A picture as RGB, upright, from a path, bytes, an opened picture or an array."""
+    """A picture as RGB from a path, bytes, an opened picture or an array.
+
+    Files are read as in training: upright, transparency on white, deep greys in eight bits.
+    """
     if isinstance(source, Image.Image):
-        return source.convert("RGB")
+        return as_rgb(source)
     if isinstance(source, (str, Path)):
         try:
-            with Image.open(source) as picture:
-                return ImageOps.exif_transpose(picture).convert("RGB")
+            return open_file(source)
         except FileNotFoundError as error:
             raise InputError(f"There is no picture {source}. Check the path.") from error
         except UNREADABLE as error:
             raise InputError(f"Cannot read the picture {source}: {error}. Repair it.") from error
     if isinstance(source, bytes):
         try:
-            with Image.open(io.BytesIO(source)) as picture:
-                return ImageOps.exif_transpose(picture).convert("RGB")
+            return open_file(io.BytesIO(source))
         except UNREADABLE as error:
             raise InputError(
                 f"Its {len(source):,} bytes are no picture, or a damaged one. Repair it."
@@ -181,6 +188,14 @@ def open_picture(source: Any) -> Image.Image:
             f"Got shape {array.shape} of {array.dtype}."
         )
     return Image.fromarray(array)
+
+
+def as_sent(picture: Image.Image) -> Image.Image:
+    """The pixels of a picture alone, not more of them than a service looks at."""
+    pixels = picture.copy()
+    pixels.thumbnail((SENT, SENT))
+    pixels.info.clear()  # comments of cameras and people
+    return pixels
 
 
 def thumbnail(picture: Image.Image) -> bytes:

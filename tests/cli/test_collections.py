@@ -13,7 +13,7 @@ from rich.console import Console
 
 from corrhash.cli import collections
 from corrhash.collection import Collection
-from corrhash.datasets import Reader, load_dataset
+from corrhash.datasets import PairedDataset, Reader, load_dataset
 from corrhash.experiments.trained_model import TrainedModel
 from corrhash.methods import METHODS
 from tests.cli.commands import fail, run
@@ -141,6 +141,25 @@ def test_all_items_are_exported_as_lines(collection, world, tmp_path):
     assert lines[4]["metadata"] == {"year": 2004}
 
 
+def test_an_export_is_indexed_again_with_another_model(collection, world, tmp_path):
+    another = METHODS["cvh"](n_bits=8).fit(
+        world.reader.read(PairedDataset(world.scenes.images, world.scenes.captions))
+    )
+    TrainedModel(another, world.reader, "scenes", 0).save(tmp_path / "another")
+    exported = tmp_path / "elsewhere" / "all.jsonl"
+    exported.parent.mkdir()
+    run("export", collection, "--out", exported)
+    said = run("index", tmp_path / "again", exported, "--model", tmp_path / "another").output
+    assert "30 new; 30 items" in said
+    before, after = Collection.open(collection), Collection.open(tmp_path / "again")
+    assert after.n_bits == 8
+    assert after.first_items(30) == before.first_items(30)
+    (number,) = after.ids_of([world.paths[4].name]).values()
+    expected = another.encode_image(world.reader.read_images(world.scenes.images[4:5]))
+    found = after.codes_of([number], "image")[number]
+    np.testing.assert_array_equal(found.packed, expected.packed)
+
+
 def test_a_copy_is_verified_and_answers_alike(collection, model, tmp_path):
     assert "30 items copied and verified" in run("copy", collection, tmp_path / "copy").output
     answers = [run("search", c, "sea", "--json").stdout for c in (collection, tmp_path / "copy")]
@@ -200,10 +219,11 @@ def test_a_mistake_is_answered_by_a_sentence(message, collection, monkeypatch, c
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_line_that_cannot_be_read_is_named(collection, monkeypatch, capsys, tmp_path):
+def test_a_line_that_cannot_be_read_is_skipped_and_named(model, tmp_path):
     (tmp_path / "bad.jsonl").write_text('{"key": "a", "text": "sea"}\n[1]\n')
-    said = fail(monkeypatch, capsys, "index", collection, tmp_path / "bad.jsonl")
-    assert "Line 2 of" in said
+    said = run("index", tmp_path / "c", tmp_path / "bad.jsonl", "--model", model).output
+    assert "1 new; 1 items" in said
+    assert "Skipped line 2 of bad.jsonl: It is no object of JSON" in said
 
 
 def test_rows_of_a_file_serve_models_that_read_vectors(tmp_path, world):

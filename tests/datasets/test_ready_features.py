@@ -102,6 +102,30 @@ def test_other_names_are_told_and_labels_may_be_class_numbers(tmp_path):
     assert load(tmp_path / "a.mat", train="x y", query="x y").pairs.labels is None
 
 
+@pytest.mark.parametrize(
+    "classes",
+    [
+        {"tr": [1, 2, 3], "te": [2, 3, 4]},
+        {"tr": [0, 1, 2], "te": [0, 1]},
+        {"tr": [0, 1, 2], "te": [3, 1], "db": [0, 1]},
+        {"tr": [0, 1], "te": [0, 1]},
+    ],
+    ids=["others", "only 0 and 1 in a part", "with a database", "one label"],
+)
+def test_a_class_number_means_the_same_in_every_part(tmp_path, classes):
+    numbers = {part: np.resize(of, N[part]) for part, of in classes.items()}
+    arrays = {name: array for name, array in ARRAYS.items() if name[2:] in classes}
+    arrays |= {f"L_{part}": of for part, of in numbers.items()}
+    np.savez(tmp_path / "a.npz", **arrays)
+    split = load(tmp_path / "a.npz")
+    known = np.concatenate([numbers[part] for part in ("db", "tr", "te") if part in numbers])
+    alike = known[:, None] == known[None]
+    if known.max() == 1:  # no class numbers, but whether an item carries the one label
+        alike &= known[:, None] == 1
+    table = split.pairs.labels.toarray().astype(int)
+    np.testing.assert_array_equal(table @ table.T > 0, alike)
+
+
 def test_pictures_with_their_colours_first_are_turned(tmp_path):
     pixels = RNG.integers(0, 256, (20, 3, 8, 9), dtype=np.uint8)
     np.savez(tmp_path / "a.npz", images=pixels, texts=ARRAYS["T_db"], labels=ARRAYS["L_db"])

@@ -244,8 +244,8 @@ def export(
 ) -> None:
     """Write all items to a file, one line of JSON each, with their codes as hexadecimal digits.
 
-    Thumbnails stay behind. Any program reads it; to index it again, write **image**, **text**,
-    **labels**, **key** and the fields of the metadata side by side in each line.
+    Thumbnails stay behind. Any program reads it, and **corrhash index** encodes it again with
+    another model, while the pictures are where they were.
     """
     from corrhash.atomic_write import atomic_write
     from corrhash.index import engine_of

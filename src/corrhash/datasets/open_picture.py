@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from PIL import Image, ImageOps
@@ -34,14 +35,14 @@ PAPER = "white"
 _SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
 
 
-def open_picture(path: str | Path) -> Image.Image:
-    """The picture in a file as RGB, the way up that its camera noted.
+def open_picture(file: str | Path | IO[bytes]) -> Image.Image:
+    """The picture in a file, named or opened, as RGB, the way up that its camera noted.
 
     Of animations it is the first frame; transparency shows white; deep greys are brought to eight
     bits. Pictures of more than 179 million pixels are refused, as they may be made to fill the
     memory. Raises one of ``UNREADABLE`` for what is no picture.
     """
-    with Image.open(path) as picture:
+    with Image.open(file) as picture:
         picture.draft(None, (ENOUGH, ENOUGH))  # JPEG only: large ones are decoded many times faster
         picture.load()
         return as_rgb(upright(picture))

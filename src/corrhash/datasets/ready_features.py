@@ -67,7 +67,7 @@ def load(
     given = {"train": train, "query": query, "database": database}
     if whole is not None or any(_has(arrays, names) for names in WHOLE_NAMES):
         three = whole or next(names for names in WHOLE_NAMES if _has(arrays, names))
-        split = draw_own(_pairs(path, arrays, three), seed, sizes)
+        split = draw_own(_parts(path, arrays, {"whole": three})["whole"], seed, sizes)
         return replace(split, name=path.stem)
     names = {part: of for part, of in given.items() if of} or _known(arrays)
     if "train" not in names or "query" not in names:
@@ -76,7 +76,7 @@ def load(
             'images, texts and labels: --data train="I_tr T_tr L_tr" --data query="I_te T_te '
             'L_te", or --data whole="I T L".'
         )
-    return _joined({part: _pairs(path, arrays, of) for part, of in names.items()}, path.stem)
+    return _joined(_parts(path, arrays, names), path.stem)
 
 
 def _has(arrays: Mapping[str, Any], names: str) -> bool:
@@ -91,8 +91,20 @@ def _known(arrays: Mapping[str, Any]) -> dict[str, str]:
     return {}
 
 
-def _pairs(path: Path, arrays: Mapping[str, Any], names: str) -> PairedDataset:
-    """Three arrays as pairs; labels may be left out."""
+def _parts(
+    path: Path, arrays: Mapping[str, Any], names: Mapping[str, str]
+) -> dict[str, PairedDataset]:
+    """The pairs of each part, whose columns of labels mean the same in all of them."""
+    taken = {part: _taken(path, arrays, of) for part, of in names.items()}
+    tables = _label_tables({part: of[2] for part, of in taken.items() if len(of) == 3})
+    return {
+        part: PairedDataset(_images(images), texts, tables.get(part))
+        for part, (images, texts, *_) in taken.items()
+    }
+
+
+def _taken(path: Path, arrays: Mapping[str, Any], names: str) -> list[Any]:
+    """Images, texts and labels; labels may be left out."""
     listed = names.split()
     if len(listed) not in (2, 3):
         raise InputError(
@@ -104,8 +116,7 @@ def _pairs(path: Path, arrays: Mapping[str, Any], names: str) -> PairedDataset:
                 f"{path} has no array {name!r}.{did_you_mean(name, arrays)} "
                 f"It has: {', '.join(sorted(arrays))}."
             )
-    images, texts, *labels = (arrays[name] for name in listed)
-    return PairedDataset(_images(images), texts, _label_table(labels[0]) if labels else None)
+    return [arrays[name] for name in listed]
 
 
 def _images(array: Any) -> Any:
@@ -117,14 +128,24 @@ def _images(array: Any) -> Any:
     return array
 
 
-def _label_table(labels: Any) -> Any:
-    """(n, c) of 0 and 1; a class number for each item becomes such a table."""
-    if sp.issparse(labels) or (labels.ndim == 2 and labels.shape[1] > 1):
+def _label_tables(labels: dict[str, Any]) -> dict[str, Any]:
+    """(n, c) of 0 and 1 for each part; a class number for each item becomes such a table.
+
+    A part may lack some classes: its columns are those of the classes of all parts.
+    """
+    numbers = {part: of.ravel() for part, of in labels.items() if not _is_table(of)}
+    if not numbers:
         return labels
-    classes, columns = np.unique(labels.ravel(), return_inverse=True)
-    if set(classes) <= {0, 1}:
-        return labels.reshape(-1, 1)
-    return np.eye(len(classes), dtype=np.uint8)[columns]
+    classes = np.unique(np.concatenate(list(numbers.values())))
+    if set(classes) <= {0, 1}:  # whether an item carries the one label
+        return labels | {part: of[:, None] for part, of in numbers.items()}
+    columns = {part: np.searchsorted(classes, of) for part, of in numbers.items()}
+    one_a_class = np.eye(len(classes), dtype=np.uint8)
+    return labels | {part: one_a_class[of] for part, of in columns.items()}
+
+
+def _is_table(labels: Any) -> bool:
+    return sp.issparse(labels) or (labels.ndim == 2 and labels.shape[1] > 1)
 
 
 def _joined(parts: dict[str, PairedDataset], name: str) -> RetrievalSplit:

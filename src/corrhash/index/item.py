@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -55,7 +54,7 @@ class Item:
     def __post_init__(self) -> None:
         for name in ("key", "text", "path", "stamp"):
             _check_text(getattr(self, name), name)
-        labels = (self.labels,) if isinstance(self.labels, str) else tuple(self.labels)
+        labels = _as_labels(self.labels)
         for label in labels:
             _check_text(label, "A label")
         object.__setattr__(self, "labels", labels)
@@ -88,6 +87,14 @@ def check_side(side: str) -> str:
     return side
 
 
+def _as_labels(labels: Any) -> tuple[Any, ...]:
+    if isinstance(labels, str):
+        return (labels,)
+    if not isinstance(labels, Iterable):
+        raise InputError(f"Labels of an item are a list of texts. Got {labels!r}.")
+    return tuple(labels)
+
+
 def _check_text(value: Any, what: str) -> None:
     if not isinstance(value, str) or "\0" in value or not _is_unicode(value):
         raise InputError(
@@ -118,7 +125,7 @@ def _check_value(name: str, value: Any) -> Value:
         return value
     if isinstance(value, bool):
         return value
-    if isinstance(value, (int, float)) and math.isfinite(value) and abs(value) <= LARGEST:
+    if isinstance(value, (int, float)) and abs(value) <= LARGEST:  # nor is it nan
         return value
     raise InputError(
         f"Metadata are texts, truths and numbers up to 2^53. Got {value!r} for {name!r}. "

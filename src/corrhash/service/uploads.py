@@ -13,6 +13,7 @@ from PIL import Image
 
 from corrhash.datasets.open_picture import UNREADABLE, as_rgb, upright
 from corrhash.errors import InputError
+from corrhash.records import SENT, as_sent
 from corrhash.service.limits import Limits
 
 FORMATS = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp", "GIF": "image/gif"}
@@ -24,9 +25,6 @@ SCANS = 100
 START_OF_SCAN = b"\xff\xda"
 
 BOMBS = (Image.DecompressionBombError, Image.DecompressionBombWarning)
-
-SIDE = 1024
-"""Models look at pictures far smaller than this."""
 
 
 class Decoder:
@@ -76,12 +74,9 @@ def _decoded(data: bytes, limits: Limits) -> Image.Image:
             raise InputError(_too_many(limits))
         if picture.format == "JPEG" and data.count(START_OF_SCAN) > SCANS:
             raise InputError(f"A JPEG has at most {SCANS} scans here. Save the picture again.")
-        picture.draft(None, (SIDE, SIDE))  # JPEG only: decoded at a half, quarter or eighth
+        picture.draft(None, (SENT, SENT))  # JPEG only: decoded at a half, quarter or eighth
         picture.load()
-        rgb = as_rgb(upright(picture))
-    rgb.thumbnail((SIDE, SIDE))
-    rgb.info.clear()  # comments of cameras and people: nothing but pixels goes on
-    return rgb
+        return as_sent(as_rgb(upright(picture)))
 
 
 def _too_many(limits: Limits) -> str:

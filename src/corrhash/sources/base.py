@@ -82,9 +82,13 @@ def files_at(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
 def record_of(
     fields: Mapping[str, Any], key: str, image: Any = None, picture: Any = None
 ) -> Record:
-    """A record from named fields; those with names that mean nothing here become metadata."""
+    """A record from named fields; those with names that mean nothing here become metadata.
+
+    A field ``metadata`` that holds more fields is taken as it is.
+    """
     content = dict(fields)
+    given = content.pop("metadata") if isinstance(content.get("metadata"), Mapping) else {}
     known = {name: content.pop(name) for name in ("text", "labels") if content.get(name)}
     key = str(content.pop("key", "") or key)
     metadata = {name: value for name, value in content.items() if value not in (None, "", [])}
-    return Record(key, image, **known, metadata=metadata, picture=picture)
+    return Record(key, image, **known, metadata={**metadata, **given}, picture=picture)
