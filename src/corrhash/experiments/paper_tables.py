@@ -233,14 +233,16 @@ def seeds_note(found: Gathered, dataset: str | None = None) -> str:
     """How often each was run, and what the runs vary."""
     notes = []
     for name in found.datasets if dataset is None else [dataset]:
-        seeds = {r.experiment.seed for r in found.results(name)}
-        runs = f"{name}: {len(seeds)} run{'s' if len(seeds) > 1 else ''}"
+        times = [len(cell) for (data, _, _), cell in found.cells.items() if data == name]
+        least, most = min(times, default=0), max(times, default=0)
+        often = f"{least} to {most}" if least < most else f"{most}"
+        runs = f"{name}: {often} run{'s' if most > 1 else ''}"
         if found.fixed_split(name):
             runs += (
                 " on the split that the dataset fixes, which vary initialisation and sampling "
                 "only (methods without chance show no deviation)"
             )
-        elif len(seeds) > 1:
+        elif most > 1:
             runs += ", each with a split of its own; mean and standard deviation"
         notes.append(f"{runs}.")
     return " ".join(notes)
