@@ -17,6 +17,7 @@ from corrhash.datasets.image_features import ImageFeatures
 from corrhash.datasets.scenes import draw_scenes
 from corrhash.index import ENGINES
 from corrhash.index.contents import checksum
+from corrhash.index.item import FIELDS
 from corrhash.methods import METHODS
 from corrhash.saved_model import save_model
 from tests.engine_addresses import new_address
@@ -269,6 +270,59 @@ def test_items_are_deleted_and_updated_by_key(address, world):
         collection.update("words", text="")
 
 
+def test_an_update_changes_all_that_was_given_or_nothing(address, world, tmp_path):
+    collection = Collection.create(address, *world.model)
+    collection.add(world.records(range(3)))
+    before = collection.get("scene 1", FIELDS), collection.search_item("scene 1", 3)
+    with pytest.raises(InputError, match="'scene 1' stays as it is. .* no word of its text"):
+        collection.update("scene 1", image=world.paths[50], text="xyzzy")
+    with pytest.raises(InputError, match="There is no picture .*gone.png"):
+        collection.update("scene 1", image=tmp_path / "gone.png", text=world.scenes.captions[2])
+    assert (collection.get("scene 1", FIELDS), collection.search_item("scene 1", 3)) == before
+    collection.update("scene 1", image=world.paths[50], text=world.scenes.captions[40])
+    number = collection.ids_of(["scene 1"])["scene 1"]
+    for side, row in (("image", 50), ("text", 40)):
+        assert same(collection.codes_of([number], side)[number], world.codes(side)[row])
+    item = collection.get("scene 1")
+    assert (item.path, item.text) == (str(world.paths[50]), world.scenes.captions[40])
+
+
+def while_encoding(monkeypatch, deed):
+    """Let somebody else do something while an update encodes."""
+    plain = collection_module.encode_records
+
+    def encode(*given, **how):
+        encoded = plain(*given, **how)
+        monkeypatch.setattr(collection_module, "encode_records", plain)
+        deed()
+        return encoded
+
+    monkeypatch.setattr(collection_module, "encode_records", encode)
+
+
+def test_updates_at_the_same_time_are_both_kept(address, world, monkeypatch):
+    collection = Collection.create(address, *world.model)
+    collection.add(world.records(range(3)))
+    other = collection if address == "memory:" else Collection.open(address, world.model)
+    other.search_item("scene 1", 1)  # it remembers how codes were
+    assert collection.search_item("scene 1", 1)
+    while_encoding(monkeypatch, lambda: other.update("scene 1", image=world.paths[50]))
+    collection.update("scene 1", text=world.scenes.captions[40])
+    number = collection.ids_of(["scene 1"])["scene 1"]
+    for side, row in (("image", 50), ("text", 40)):
+        assert same(collection.codes_of([number], side)[number], world.codes(side)[row])
+    assert collection.get("scene 1").path == str(world.paths[50])
+
+
+def test_an_update_does_not_bring_back_what_was_deleted(address, world, monkeypatch):
+    collection = Collection.create(address, *world.model)
+    collection.add(world.records(range(3)))
+    while_encoding(monkeypatch, lambda: collection.delete("scene 1"))
+    with pytest.raises(InputError, match="There is no item 'scene 1'"):
+        collection.update("scene 1", text=world.scenes.captions[40])
+    assert len(collection) == 2
+
+
 def test_a_collection_opens_with_its_model_and_refuses_another(scheme_of, world, tmp_path):
     with new_address(scheme_of, tmp_path) as uri:
         Collection.create(uri, *world.model).add(world.records(range(5)))
@@ -336,6 +390,8 @@ def test_questions_that_make_no_sense_are_told(filled, world, tmp_path):
     words = world.scenes.captions[0]
     with pytest.raises(InputError, match="offset must be a whole number from 0 up. Got -1"):
         filled.search_text(words, offset=-1)
+    with pytest.raises(InputError, match="offset must be a whole number from 0 up. Got -1"):
+        filled.search_item("scene 1", offset=-1)
     with pytest.raises(InputError, match="k must be a whole number"):
         filled.search_text(words, 0)
     with pytest.raises(InputError, match="Words to search with are a text. Got 3"):

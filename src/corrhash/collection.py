@@ -265,39 +265,44 @@ class Collection:
     def update(self, key: str, **changes: Any) -> None:
         """Change some of an item: image, text, labels or metadata; what changed is encoded again.
 
-        ``text=""`` takes the text away.
+        ``text=""`` takes the text away. A picture that cannot be read and a text without a known
+        word are errors, and leave the item as it is.
         """
         allowed = ("image", "text", "labels", "metadata")
         for name in changes:
             if name not in allowed:
                 raise InputError(f"Items have no {name!r} to change. Choose: {', '.join(allowed)}.")
-        number = self._id_of(key)
-        (old,) = self.index.get([number], FIELDS)
-        assert old is not None
-        codes = {side: self.index.codes_of([number], side)[1] for side in SIDES}
-        item = replace(
-            old,
-            stamp="",
-            **{name: value for name, value in changes.items() if name != "image"},
-        )
-        if changes.get("image") is not None or changes.get("text"):
-            record = Record(key, changes.get("image"), changes.get("text", ""))
-            encoded = self._encode([record])
-            for reason in encoded.skipped.values():
-                raise InputError(reason)
-            (fresh,) = encoded.items
-            for side, (_, of_side) in encoded.codes.items():
+        fresh = self._encode_sides(key, changes)
+        with self.index.writing():
+            number, old = self._there(key, FIELDS)
+            codes = {side: self.index.codes_of([number], side)[1] for side in SIDES}
+            kept = {name: value for name, value in changes.items() if name != "image"}
+            item = replace(old, stamp="", **kept)
+            for side, (of_side, encoded) in fresh.items():
                 codes[side] = of_side
-                scores = f"{side}_scores"
-                item = replace(item, **{scores: getattr(fresh, scores)})
-            if "image" in encoded.codes:
-                item = replace(item, path=fresh.path, thumbnail=fresh.thumbnail)
-        if changes.get("text") == "":
-            codes["text"], item = codes["text"][:0], replace(item, text_scores=None)
-        if not any(len(of_side) for of_side in codes.values()):
-            raise InputError(f"{key!r} would have neither picture nor text. Delete it instead.")
-        one = np.zeros(1, dtype=np.int64)
-        self.index.upsert([number], {s: (one[: len(c)], c) for s, c in codes.items()}, [item])
+                names = [f"{side}_scores", *(("path", "thumbnail") if side == "image" else ())]
+                item = replace(item, **{name: getattr(encoded, name) for name in names})
+            if changes.get("text") == "":
+                codes["text"], item = codes["text"][:0], replace(item, text_scores=None)
+            if not any(len(of_side) for of_side in codes.values()):
+                raise InputError(f"{key!r} would have neither picture nor text. Delete it instead.")
+            one = np.zeros(1, dtype=np.int64)
+            self.index.upsert([number], {s: (one[: len(c)], c) for s, c in codes.items()}, [item])
+
+    def _encode_sides(self, key: str, changes: Mapping[str, Any]) -> dict[str, tuple[Codes, Item]]:
+        """The code of a new picture and of a new text, and what is kept of each."""
+        # A record for each side: one that cannot be encoded is told, whatever becomes of the other.
+        records = []
+        if changes.get("image") is not None:
+            records.append(Record(key, changes["image"]))
+        if changes.get("text"):
+            records.append(Record(key, text=changes["text"]))
+        encoded = self._encode(records)
+        for reason in encoded.skipped.values():
+            raise InputError(f"{key!r} stays as it is. {reason}")
+        return {
+            side: (codes, encoded.items[rows[0]]) for side, (rows, codes) in encoded.codes.items()
+        }
 
     def delete(self, keys: str | Iterable[str]) -> int:
         """Forget items by key; how many of them were there."""
@@ -307,9 +312,7 @@ class Collection:
 
     def get(self, key: str, fields: Sequence[str] = SHOWN) -> Item:
         """What is kept of an item."""
-        (item,) = self.index.get([self._id_of(key)], fields)
-        assert item is not None
-        return item
+        return self._there(key, fields)[1]
 
     def items_of(self, ids: Sequence[int], fields: Sequence[str] = SHOWN) -> list[Item | None]:
         """What is kept of items, by the ids of matches; None where there is none."""
@@ -331,8 +334,19 @@ class Collection:
     def _id_of(self, key: str) -> int:
         ids = self.index.ids_of([key])
         if key not in ids:
-            raise InputError(f"There is no item {key!r} in {self.uri}. Check the key.")
+            raise self._no_item(key)
         return ids[key]
+
+    def _there(self, key: str, fields: Sequence[str]) -> tuple[int, Item]:
+        """The id of an item and what is kept of it."""
+        number = self._id_of(key)
+        (item,) = self.index.get([number], fields)
+        if item is None:  # it was deleted this moment
+            raise self._no_item(key)
+        return number, item
+
+    def _no_item(self, key: str) -> InputError:
+        return InputError(f"There is no item {key!r} in {self.uri}. Check the key.")
 
     # Searching
 
@@ -400,11 +414,11 @@ class Collection:
 
         ``how`` is as for :meth:`search_words`.
         """
-        number = self._id_of(key)
+        k, offset, number = check_k(k), _check_offset(offset), self._id_of(key)
         side, codes = self._side_of(number)
         scores = self._vectors([number], side)[number][None] if how.pop("rerank", True) else None
         # It stands somewhere among those at distance 0, or is not found by this side at all.
-        (found,) = self._matches(codes, scores, offset + check_k(k) + 1, find, **how)
+        (found,) = self._matches(codes, scores, offset + k + 1, find, **how)
         return [match for match in found if match.id != number][offset : offset + k]
 
     def code_of(self, key: str) -> Codes:
@@ -455,8 +469,7 @@ class Collection:
         thumbnails: bool = False,
     ) -> list[list[Match]]:
         k, side, wanted = check_k(k), check_side(find), as_filter(where)
-        if offset < 0:
-            raise InputError(f"offset must be a whole number from 0 up. Got {offset!r}.")
+        offset = _check_offset(offset)
         # Whatever the page, the same first ones are ranked once more.
         asked = max(offset + k, RERANKED) if scores is not None else offset + k
         ranking = self.index.search(codes, asked, side=side, where=wanted, radius=radius)
@@ -559,6 +572,12 @@ def _found(ranking: Ranking, query: int) -> list[_Found]:
 def _ids_in(pages: list[list[_Found]]) -> list[int]:
     """The ids of all answers, each once."""
     return list({number: None for page in pages for number, _, _ in page})
+
+
+def _check_offset(offset: int) -> int:
+    if not isinstance(offset, (int, np.integer)) or offset < 0:
+        raise InputError(f"offset must be a whole number from 0 up. Got {offset!r}.")
+    return int(offset)
 
 
 def _check_words(text: Any) -> str:
