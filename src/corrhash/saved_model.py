@@ -4,27 +4,53 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from corrhash.atomic_write import make_folder
+from corrhash.atomic_write import atomic_write, make_folder, replace_folder, temporary_name
 from corrhash.datasets.reader import Reader
+from corrhash.errors import InputError
 from corrhash.methods.base import Hasher
 
+TRAINING_FILE = "training.json"
+TRAINING_FORMAT = "corrhash training 1"
 
-def save_model(folder: Path, hasher: Hasher, reader: Reader) -> None:
-    """Write both into a new folder, wholly or not at all."""
-    new = make_folder(folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp"))
+
+def save_model(
+    folder: Path, hasher: Hasher, reader: Reader, training: Mapping[str, Any] | None = None
+) -> None:
+    """Write both into a folder, in place of what is there, wholly or not at all.
+
+    ``training`` is what is known of the training, plain enough for JSON.
+    """
+    new = make_folder(temporary_name(folder))
     try:
         hasher.save(new)
         reader.save(new)
-        shutil.rmtree(folder, ignore_errors=True)
-        new.rename(folder)
+        if training is not None:
+            with atomic_write(new / TRAINING_FILE) as file:
+                file.write(json.dumps({"format": TRAINING_FORMAT, **training}).encode())
+        replace_folder(new, folder)
     finally:
         shutil.rmtree(new, ignore_errors=True)
+
+
+def read_training(folder: str | Path) -> dict[str, Any] | None:
+    """What is known of the training of the model in a folder; None if nothing is."""
+    path = Path(folder) / TRAINING_FILE
+    try:
+        training = dict(json.loads(path.read_bytes()))
+        if (found := training.pop("format", None)) != TRAINING_FORMAT:
+            raise ValueError(f"format {found!r}, not {TRAINING_FORMAT!r}")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"Cannot read {path} ({error}). Train the model again.") from error
+    return training
 
 
 def load_model(folder: str | Path, method: type[Hasher] = Hasher) -> tuple[Hasher, Reader]:
