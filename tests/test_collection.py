@@ -15,7 +15,7 @@ from corrhash.collection import Added, Collection
 from corrhash.datasets import PairedDataset, Reader, Vocabulary
 from corrhash.datasets.image_features import ImageFeatures
 from corrhash.datasets.scenes import draw_scenes
-from corrhash.index import ENGINES
+from corrhash.index import ENGINES, FOLDER, engine_of
 from corrhash.index.contents import checksum
 from corrhash.index.item import FIELDS
 from corrhash.methods import METHODS
@@ -366,6 +366,31 @@ def test_a_creation_that_was_interrupted_is_done_again(world, tmp_path):
     (tmp_path / "d" / "letter.txt").write_text("mine")
     with pytest.raises(InputError, match="holds other files"):
         Collection.create(tmp_path / "d", *world.model)
+
+
+def test_of_two_that_create_at_the_same_time_the_first_is_kept(
+    scheme_of, world, tmp_path, monkeypatch
+):
+    pairs = world.reader.read(PairedDataset(world.scenes.images, world.scenes.captions))
+    other = METHODS["cvh"](n_bits=24, eps=0.5).fit(pairs)
+    with new_address(scheme_of, tmp_path) as uri:
+        engine = engine_of(uri)
+        plain = engine.look
+
+        def looks_before_the_other_creates(address):
+            monkeypatch.setattr(engine, "look", plain)
+            found = plain(address)
+            Collection.create(address, *world.model).add(world.records(range(3)))
+            return found
+
+        monkeypatch.setattr(engine, "look", looks_before_the_other_creates)
+        with pytest.raises(InputError, match="are not of this model"):
+            Collection.create(uri, other, world.reader)
+        assert len(Collection.open(uri, world.model)) == 3
+        if scheme_of == FOLDER:
+            assert len(Collection.open(uri)) == 3  # with the model that it holds
+        monkeypatch.setattr(engine, "look", lambda address: setattr(engine, "look", plain))
+        assert len(Collection.create(uri, *world.model)) == 3
 
 
 def test_a_copy_is_the_same_wherever_it_lies(address, filled, world):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corrhash.codes import Codes, check_codes
+from corrhash.collection_folder import MODEL_FOLDER, creating_in
 from corrhash.datasets.base import PairedDataset, without_words
 from corrhash.datasets.reader import Reader
 from corrhash.encoder import Encoded, encode_records
@@ -28,10 +29,6 @@ from corrhash.ranking import Ranking
 from corrhash.records import Record, Unusable, as_record, open_picture, pair_records
 from corrhash.rerank import cosine, unpack_scores
 from corrhash.saved_model import fingerprint, load_model, save_model
-
-MODEL_FOLDER = "model"
-OURS = {MODEL_FOLDER, "items.lance", ".writing.lock"}
-"""What an interrupted creation may have left in a folder."""
 
 BATCH = 512
 """Items that are encoded together and written in one commit."""
@@ -116,11 +113,13 @@ class Collection:
         reader: Reader | None = None,
         *,
         store_scores: bool = False,
+        training: Mapping[str, Any] | None = None,
     ) -> Collection:
         """A new collection at an address.
 
         ``store_scores`` keeps the scores of items before they are rounded to codes, two bytes a
-        bit, which makes the first answers better.
+        bit, which makes the first answers better. ``training`` is what a folder keeps of the
+        training beside its model, plain enough for JSON.
         """
         uri, reader = str(uri), reader or Reader()
         engine = engine_of(uri)
@@ -133,10 +132,14 @@ class Collection:
             "method": hasher.place,
             "store_scores": store_scores,
         }
-        if engine is ENGINES[FOLDER]:
-            _check_new_folder(Path(uri))
-            save_model(Path(uri) / MODEL_FOLDER, hasher, reader)
-        return cls(uri, engine.open(uri, hasher.n_bits, about), hasher, reader)
+        keeps_model = engine is ENGINES[FOLDER]
+        with creating_in(Path(uri)) if keeps_model else nullcontext():
+            if keeps_model and engine.look(uri) is None:
+                save_model(Path(uri) / MODEL_FOLDER, hasher, reader, training)
+            index = engine.open(uri, hasher.n_bits, about)
+        # Another process may have been faster, which does no harm with the same model.
+        _check_codes_of(uri, index.about, hasher, reader)
+        return cls(uri, index, hasher, reader)
 
     @classmethod
     def open(
@@ -164,13 +167,7 @@ class Collection:
                     "model= in Python."
                 )
         hasher, reader = model if isinstance(model, tuple) else load_model(model, method)
-        if fingerprint(hasher, reader) != about.get("fingerprint"):
-            raise InputError(
-                f"The codes in {uri} are not of this model: its fingerprint is "
-                f"{fingerprint(hasher, reader)[:12]}, that of the collection "
-                f"{str(about.get('fingerprint'))[:12]}. Use the model it was made with, or make a "
-                "new collection."
-            )
+        _check_codes_of(uri, about, hasher, reader)
         return cls(uri, engine.open(uri, hasher.n_bits), hasher, reader)
 
     @property
@@ -586,7 +583,12 @@ def _check_words(text: Any) -> str:
     return text
 
 
-def _check_new_folder(folder: Path) -> None:
-    with suppress(FileNotFoundError):
-        if folder.is_file() or {path.name for path in folder.iterdir()} - OURS:
-            raise InputError(f"{folder} holds other files. Choose a new or empty folder.")
+def _check_codes_of(uri: str, about: Mapping[str, Any], hasher: Hasher, reader: Reader) -> None:
+    """Whether the codes of a collection are those of a model."""
+    own, kept = fingerprint(hasher, reader), about.get("fingerprint")
+    if own != kept:
+        raise InputError(
+            f"The codes in {uri} are not of this model: its fingerprint is {own[:12]}, that of "
+            f"the collection {str(kept)[:12]}. Use the model it was made with, or make a new "
+            "collection."
+        )

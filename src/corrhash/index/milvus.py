@@ -93,7 +93,7 @@ class MilvusIndex:
         if found is None:
             content = {"format": FORMAT, **(about or {}), "n_bits": check_n_bits(n_bits)}
             _told(uri, lambda: _create(client, name, content, n_shards))
-            found = content
+            found = _look(client, name, uri) or content  # another process may have been faster
         check_about(found, uri, n_bits)
         return cls(client, name, uri, found)
 
