@@ -28,7 +28,7 @@ from corrhash.progress import report
 from corrhash.ranking import Ranking
 from corrhash.records import Record, Unusable, as_record, open_picture, pair_records
 from corrhash.rerank import cosine, unpack_scores
-from corrhash.saved_model import fingerprint, load_model, save_model
+from corrhash.saved_model import fingerprint, load_model, read_training, save_model
 
 BATCH = 512
 """Items that are encoded together and written in one commit."""
@@ -119,7 +119,7 @@ class Collection:
 
         ``store_scores`` keeps the scores of items before they are rounded to codes, two bytes a
         bit, which makes the first answers better. ``training`` is what a folder keeps of the
-        training beside its model, plain enough for JSON.
+        training beside its model: ``TrainedModel.training``.
         """
         uri, reader = str(uri), reader or Reader()
         engine = engine_of(uri)
@@ -184,6 +184,12 @@ class Collection:
     def stores_scores(self) -> bool:
         """Whether items keep their scores beside their codes."""
         return bool(self.index.about.get("store_scores", False))
+
+    @property
+    def training(self) -> dict[str, Any] | None:
+        """What a folder keeps of the training of its model; None where nothing is known."""
+        keeps_model = isinstance(self.index, ENGINES[FOLDER])
+        return read_training(Path(self.uri) / MODEL_FOLDER) if keeps_model else None
 
     def __len__(self) -> int:
         return len(self.index)
@@ -535,7 +541,11 @@ class Collection:
         """A copy at another address, verified; one that was interrupted goes on."""
         uri = str(uri)
         if engine_of(uri).look(uri) is None:
-            copy = Collection.create(uri, self.hasher, self.reader, store_scores=self.stores_scores)
+            copy = Collection.create(
+                *(uri, self.hasher, self.reader),
+                store_scores=self.stores_scores,
+                training=self.training,
+            )
         else:
             copy = Collection.open(uri, (self.hasher, self.reader))
         total, done = len(self), 0

@@ -18,6 +18,8 @@ from corrhash.methods.base import Hasher
 
 TRAINING_FILE = "training.json"
 TRAINING_FORMAT = "corrhash training 1"
+TOLD = ("dataset", "seed", "options")
+"""What is known of every training: which items may have been seen."""
 
 
 def save_model(
@@ -25,7 +27,8 @@ def save_model(
 ) -> None:
     """Write both into a folder, in place of what is there, wholly or not at all.
 
-    ``training`` is what is known of the training, plain enough for JSON.
+    ``training`` is what is known of the training, plain enough for JSON: its dataset, seed and
+    options at least.
     """
     new = make_folder(temporary_name(folder))
     try:
@@ -46,6 +49,8 @@ def read_training(folder: str | Path) -> dict[str, Any] | None:
         training = dict(json.loads(path.read_bytes()))
         if (found := training.pop("format", None)) != TRAINING_FORMAT:
             raise ValueError(f"format {found!r}, not {TRAINING_FORMAT!r}")
+        if missing := sorted(set(TOLD) - set(training)):
+            raise ValueError(f"{missing[0]} is missing")
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError) as error:
