@@ -3,6 +3,8 @@
 import io
 import json
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ from PIL import Image
 from corrhash import Codes, InputError
 from corrhash import collection as collection_module
 from corrhash.collection import Added, Collection
-from corrhash.datasets import PairedDataset, Reader, Vocabulary
+from corrhash.datasets import PairedDataset, Reader, Vocabulary, make_pairs
 from corrhash.datasets.image_features import ImageFeatures
 from corrhash.datasets.scenes import draw_scenes
 from corrhash.index import ENGINES, FOLDER, engine_of
@@ -468,6 +470,44 @@ def test_searching_takes_two_steps_or_one(address, world):
         assert in_two == collection.search_words(texts, 5, "image", **how)
         in_two = collection.search_scores(of_pictures, 5, "text", **how)
         assert in_two == collection.search_pictures(images, 5, "text", **how)
+
+
+def test_threads_add_while_others_search(address):
+    pairs = make_pairs(240, seed=2)
+    hasher = METHODS["cvh"](n_bits=100).fit(pairs)
+    collection = Collection.create(address, hasher)
+    collection.add_pairs(pairs.take(range(40)))
+    done = threading.Event()
+
+    def add(part):
+        for start in range(40 + part, 240, 20):
+            rows = range(start, start + 20, 4)
+            collection.add(
+                {"key": f"row {row}", "image": pairs.images[row], "words": pairs.texts[[row]]}
+                for row in rows
+            )
+
+    def search():
+        while not done.is_set():
+            collection.search_words(pairs.texts[:2], 20)
+            len(collection)
+
+    with ThreadPoolExecutor(6) as pool:
+        searching = [pool.submit(search) for _ in range(2)]
+        for adding in [pool.submit(add, part) for part in range(4)]:
+            adding.result()
+        done.set()
+        for each in searching:
+            each.result()
+    assert len(collection) == 240
+    ids = collection.ids_of([f"row {row}" for row in range(40, 240)])
+    for side, encoded in (
+        ("image", hasher.encode_image(pairs.images)),
+        ("text", hasher.encode_text(pairs.texts)),
+    ):
+        codes = collection.codes_of(list(ids.values()), side)
+        for key, number in ids.items():
+            assert same(codes[number], encoded[int(key.removeprefix("row "))])
 
 
 def test_codes_and_items_come_by_id(address, world):

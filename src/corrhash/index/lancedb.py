@@ -8,6 +8,7 @@ is brought up to date before every search: that takes half a millisecond where n
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -59,6 +60,8 @@ WORTH_AN_INDEX = 50_000
 
 OLD = timedelta(hours=1)
 """Versions older than this are removed when files are merged; searches take milliseconds."""
+
+log = logging.getLogger("corrhash")
 
 
 class LanceIndex:
@@ -335,7 +338,11 @@ class LanceIndex:
         else:
             self._table.add(rows)
         self._n_written += len(entries)
-        self._tidy()
+        try:
+            self._tidy()
+        except (OSError, RuntimeError, InputError) as error:
+            # What was to be written is there: the next write tries again.
+            log.warning("Cannot merge the files of %s: %s", self.folder, _reason(error))
 
     def _tidy(self) -> None:
         """Merge the files of many commits, seldom enough that no item is copied many times."""
