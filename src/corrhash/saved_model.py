@@ -6,12 +6,14 @@ import hashlib
 import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from corrhash.atomic_write import atomic_write, make_folder, replace_folder, temporary_name
+from corrhash.datasets.image_features import ALEXNET, HUB, ImageFeatures
 from corrhash.datasets.reader import Reader
 from corrhash.errors import InputError
 from corrhash.methods.base import Hasher
@@ -64,20 +66,36 @@ def load_model(folder: str | Path, method: type[Hasher] = Hasher) -> tuple[Hashe
 
 
 def fingerprint(hasher: Hasher, reader: Reader) -> str:
-    """32 hexadecimal digits over all that codes depend on: the method, what it learned, the words.
+    """32 hexadecimal digits over all that codes depend on.
 
-    Where files lie and how the training went play no part.
+    These are the method, its settings, what it learned, and how it reads words and pictures. Where
+    files lie and how the training went play no part.
     """
     digest = hashlib.sha256()
-    features = reader.image_features
     about = [
         hasher.place,
-        hasher.n_bits,
-        None if reader.vocabulary is None else reader.vocabulary.words,
-        None if features is None else features.sha256 or features.name,
+        _settings(hasher),
+        None if reader.vocabulary is None else asdict(reader.vocabulary),
+        None if reader.image_features is None else _about_features(reader.image_features),
     ]
-    digest.update(json.dumps(about).encode())
+    digest.update(json.dumps(about, sort_keys=True).encode())
     for name, array in sorted(hasher.learned().items()):
         digest.update(f"{name} {array.dtype} {array.shape}".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()[:32]
+
+
+def _settings(hasher: Hasher) -> dict[str, Any]:
+    """The parameters of a method, of which some are read when items are scored."""
+    settings = hasher.plain_params()
+    settings.pop("training", None)
+    if "networks" in settings:  # what they began with is a file, and gone into what they learned
+        settings["networks"].pop("image_weights", None)
+    return settings
+
+
+def _about_features(features: ImageFeatures) -> list[str | None]:
+    """Which features they are; a checksum stands for the file or folder that a name may be."""
+    if features.sha256 is None or features.name in ALEXNET:
+        return [features.name, features.sha256]
+    return [HUB if features.name.startswith(HUB) else None, features.sha256]

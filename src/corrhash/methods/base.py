@@ -148,6 +148,10 @@ class Hasher(ABC):
         names = list(inspect.signature(type(self).__init__).parameters)[1:]
         return {name: getattr(self, name) for name in names}
 
+    def plain_params(self) -> dict[str, Any]:
+        """The same as the JSON of a model holds them."""
+        return dict(json.loads(json.dumps(self.get_params(), default=_plain)))
+
     def learned(self) -> dict[str, np.ndarray]:
         """The arrays that ``fit`` learned, by name; empty before."""
         learned = {name: value for name, value in vars(self).items() if name.endswith("_")}
@@ -172,7 +176,7 @@ class Hasher(ABC):
         description = {
             "format": FORMAT,
             "method": self.place,
-            "params": self.get_params(),
+            "params": self.plain_params(),
             "arrays": arrays,
             "learned": self._description(),
         }
