@@ -168,30 +168,6 @@ def test_answers_are_filtered_cut_and_paged(filled, world):
     assert filled.search_text(words, 2)[0].item.thumbnail is None
 
 
-def test_the_first_ones_are_ranked_once_more_by_real_numbers(world, monkeypatch):
-    monkeypatch.setattr(collection_module, "RERANKED", 30)
-    words = world.scenes.captions[4]
-    scores = world.hasher.score_text(world.reader.read_texts([words]))[0]
-    images = world.hasher.score_image(world.reader.read_images(world.scenes.images))
-    for store in (False, True):
-        collection = Collection.create("memory:", *world.model, store_scores=store)
-        collection.add(world.records())
-        vectors = images if store else world.codes("image").signs()
-        cosines = vectors @ scores / np.linalg.norm(vectors, axis=1) / np.linalg.norm(scores)
-        nearest, _ = nearest_rows(Codes.from_scores(scores[None]), world.codes("image"), N)
-        expected = [*sorted(nearest[:30], key=lambda row: -cosines[row]), *nearest[30:]]
-        matches = collection.search_text(words, N)
-        found = [match.item.metadata["row"] for match in matches]
-        if store:  # float16 may exchange near equals
-            assert np.abs(cosines[found[:30]] - cosines[expected[:30]]).max() < 1e-3
-        else:
-            np.testing.assert_allclose(cosines[found[:30]], cosines[expected[:30]])
-        assert found[30:] == [int(row) for row in expected[30:]]
-        assert matches[0].score == pytest.approx(cosines[found[0]], abs=1e-3)
-        assert matches[40].score is None
-        assert set(found[:30]) == set(nearest[:30].tolist())
-
-
 def test_what_is_there_unchanged_is_not_encoded_again(address, world, monkeypatch):
     collection = Collection.create(address, *world.model)
     half = [world.record(row) for row in range(20)]

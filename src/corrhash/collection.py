@@ -18,48 +18,23 @@ from corrhash.datasets.base import PairedDataset, without_words
 from corrhash.datasets.reader import Reader
 from corrhash.encoder import Encoded, encode_records
 from corrhash.errors import InputError
-from corrhash.filters import Filter, as_filter
 from corrhash.index import ENGINES, FOLDER, CodeIndex, engine_of
 from corrhash.index.base import check_k
 from corrhash.index.contents import checksum
-from corrhash.index.item import FIELDS, SHOWN, SIDES, Item, check_side
+from corrhash.index.item import FIELDS, SHOWN, SIDES, Item
+from corrhash.matches import Match, check_offset, find_matches, keeps_scores, vectors_of
 from corrhash.methods.base import Hasher
 from corrhash.progress import report
 from corrhash.ranking import Ranking
 from corrhash.records import Record, Unusable, as_record, open_picture, pair_records
-from corrhash.rerank import cosine, unpack_scores
 from corrhash.saved_model import fingerprint, load_model, read_training, save_model
+
+__all__ = ["Added", "Collection", "Match"]
 
 BATCH = 512
 """Items that are encoded together and written in one commit."""
 
-RERANKED = 100
-"""How many of the nearest are ranked once more."""
-
 Model = tuple[Hasher, Reader]
-
-
-@dataclass(frozen=True)
-class Match:
-    """One answer to a search.
-
-    Parameters
-    ----------
-    id : its number in the collection.
-    distance : how many bits differ between its code and that of the query.
-    score : the cosine by which the nearest were ranked once more, if they were.
-    item : key, text, labels, metadata and path; the thumbnail where it was asked for.
-    """
-
-    id: int
-    distance: int
-    score: float | None
-    item: Item
-
-    @property
-    def key(self) -> str:
-        """The name of the item."""
-        return self.item.key
 
 
 @dataclass(frozen=True)
@@ -183,7 +158,7 @@ class Collection:
     @property
     def stores_scores(self) -> bool:
         """Whether items keep their scores beside their codes."""
-        return bool(self.index.about.get("store_scores", False))
+        return keeps_scores(self.index)
 
     @property
     def training(self) -> dict[str, Any] | None:
@@ -417,11 +392,15 @@ class Collection:
 
         ``how`` is as for :meth:`search_words`.
         """
-        k, offset, number = check_k(k), _check_offset(offset), self._id_of(key)
+        k, offset, number = check_k(k), check_offset(offset), self._id_of(key)
         side, codes = self._side_of(number)
-        scores = self._vectors([number], side)[number][None] if how.pop("rerank", True) else None
+        scores = (
+            vectors_of(self.index, [number], side)[number][None]
+            if how.pop("rerank", True)
+            else None
+        )
         # It stands somewhere among those at distance 0, or is not found by this side at all.
-        (found,) = self._matches(codes, scores, offset + k + 1, find, **how)
+        (found,) = find_matches(self.index, codes, scores, offset + k + 1, find, **how)
         return [match for match in found if match.id != number][offset : offset + k]
 
     def code_of(self, key: str) -> Codes:
@@ -440,7 +419,7 @@ class Collection:
         self, codes: Codes, k: int = 10, find: str = "image", **how: Any
     ) -> list[list[Match]]:
         """Items for each of several codes; there is nothing to rank them by once more."""
-        return self._matches(check_codes(codes), None, k, find, **how)
+        return find_matches(self.index, check_codes(codes), None, k, find, **how)
 
     def nearest(self, codes: Codes, k: int = 10, find: str = "image", **how: Any) -> Ranking:
         """Ids and distances alone, for those who need no items; ``where`` and ``radius`` too."""
@@ -457,72 +436,7 @@ class Collection:
     ) -> list[list[Match]]:
         """Items for each row of what :meth:`score_words` or :meth:`score_pictures` gave."""
         codes = self.hasher.query_codes(scores)
-        return self._matches(codes, scores if rerank else None, k, find, **how)
-
-    def _matches(
-        self,
-        codes: Codes,
-        scores: NDArray[Any] | None,
-        k: int,
-        find: str,
-        *,
-        where: str | Filter | None = None,
-        radius: int | None = None,
-        offset: int = 0,
-        thumbnails: bool = False,
-    ) -> list[list[Match]]:
-        k, side, wanted = check_k(k), check_side(find), as_filter(where)
-        offset = _check_offset(offset)
-        # Whatever the page, the same first ones are ranked once more.
-        asked = max(offset + k, RERANKED) if scores is not None else offset + k
-        ranking = self.index.search(codes, asked, side=side, where=wanted, radius=radius)
-        if ranking.k == 0 and wanted is None and radius is None and len(self):
-            other = SIDES[1 - SIDES.index(side)]
-            raise InputError(
-                f"No item of {self.uri} has the code of {_A[side]}. Ask for {_A[other]}: --find "
-                f"{other}, or find={other!r} in Python."
-            )
-        found = [_found(ranking, query) for query in range(len(codes))]
-        if scores is not None:
-            found = self._reranked(found, scores, side)
-        pages = [answers[offset : offset + k] for answers in found]
-        items = self._items(pages, (*SHOWN, "thumbnail") if thumbnails else SHOWN)
-        # An item that was deleted since the search has none.
-        return [[Match(*one, items[one[0]]) for one in page if one[0] in items] for page in pages]
-
-    def _items(self, pages: list[list[_Found]], fields: Sequence[str]) -> dict[int, Item]:
-        ids = _ids_in(pages)
-        items = zip(ids, self.index.get(ids, fields), strict=True)
-        return {number: item for number, item in items if item is not None}
-
-    def _reranked(
-        self, found: list[list[_Found]], scores: NDArray[Any], side: str
-    ) -> list[list[_Found]]:
-        """For each query the first ones by cosine, best first; then the others, by distance."""
-        first = [answers[:RERANKED] for answers in found]
-        ids = _ids_in(first)
-        kept = self._vectors(ids, side) if ids else {}
-        for answers, top, of_query in zip(found, first, scores, strict=True):
-            there = [one for one in top if one[0] in kept]  # others were deleted meanwhile
-            if there:
-                cosines = cosine(of_query, np.stack([kept[number] for number, _, _ in there]))
-                cosines = cosines.round(6)  # the last digits vary from run to run
-                finer = zip(there, cosines.tolist(), strict=True)
-                ranked = sorted(
-                    (-value, distance, number) for (number, distance, _), value in finer
-                )
-                top = [(number, distance, -value) for value, distance, number in ranked]
-            answers[:RERANKED] = top
-        return found
-
-    def _vectors(self, ids: list[int], side: str) -> dict[int, NDArray[Any]]:
-        """What a query's scores are compared with: the scores of items, or the signs of codes."""
-        if self.stores_scores:
-            name = f"{side}_scores"
-            kept = zip(ids, self.index.get(ids, [name]), strict=True)
-            return {number: unpack_scores(getattr(item, name)) for number, item in kept if item}
-        rows, codes = self.index.codes_of(ids, side)
-        return dict(zip(np.array(ids)[rows].tolist(), codes.signs(), strict=True))
+        return find_matches(self.index, codes, scores if rerank else None, k, find, **how)
 
     # Moving
 
@@ -562,29 +476,6 @@ class Collection:
                 "meanwhile. Copy to a new address."
             )
         return copy
-
-
-_Found = tuple[int, int, float | None]
-"""Id, distance and cosine of an answer."""
-
-_A = {"image": "a picture", "text": "a text"}
-
-
-def _found(ranking: Ranking, query: int) -> list[_Found]:
-    """The answers to one query."""
-    rows, distances = ranking.rows[query].tolist(), ranking.distances[query].tolist()
-    return [(row, d, None) for row, d in zip(rows, distances, strict=True) if row >= 0]
-
-
-def _ids_in(pages: list[list[_Found]]) -> list[int]:
-    """The ids of all answers, each once."""
-    return list({number: None for page in pages for number, _, _ in page})
-
-
-def _check_offset(offset: int) -> int:
-    if not isinstance(offset, (int, np.integer)) or offset < 0:
-        raise InputError(f"offset must be a whole number from 0 up. Got {offset!r}.")
-    return int(offset)
 
 
 def _check_words(text: Any) -> str:
