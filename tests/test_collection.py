@@ -3,6 +3,8 @@
 import io
 import json
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +14,12 @@ from PIL import Image
 from corrhash import Codes, InputError
 from corrhash import collection as collection_module
 from corrhash.collection import Added, Collection
-from corrhash.datasets import PairedDataset, Reader, Vocabulary
+from corrhash.datasets import PairedDataset, Reader, Vocabulary, make_pairs
 from corrhash.datasets.image_features import ImageFeatures
 from corrhash.datasets.scenes import draw_scenes
-from corrhash.index import ENGINES
+from corrhash.index import ENGINES, FOLDER, engine_of
 from corrhash.index.contents import checksum
+from corrhash.index.item import FIELDS
 from corrhash.methods import METHODS
 from corrhash.saved_model import save_model
 from tests.engine_addresses import new_address
@@ -165,30 +168,6 @@ def test_answers_are_filtered_cut_and_paged(filled, world):
     assert filled.search_text(words, 2)[0].item.thumbnail is None
 
 
-def test_the_first_ones_are_ranked_once_more_by_real_numbers(world, monkeypatch):
-    monkeypatch.setattr(collection_module, "RERANKED", 30)
-    words = world.scenes.captions[4]
-    scores = world.hasher.score_text(world.reader.read_texts([words]))[0]
-    images = world.hasher.score_image(world.reader.read_images(world.scenes.images))
-    for store in (False, True):
-        collection = Collection.create("memory:", *world.model, store_scores=store)
-        collection.add(world.records())
-        vectors = images if store else world.codes("image").signs()
-        cosines = vectors @ scores / np.linalg.norm(vectors, axis=1) / np.linalg.norm(scores)
-        nearest, _ = nearest_rows(Codes.from_scores(scores[None]), world.codes("image"), N)
-        expected = [*sorted(nearest[:30], key=lambda row: -cosines[row]), *nearest[30:]]
-        matches = collection.search_text(words, N)
-        found = [match.item.metadata["row"] for match in matches]
-        if store:  # float16 may exchange near equals
-            assert np.abs(cosines[found[:30]] - cosines[expected[:30]]).max() < 1e-3
-        else:
-            np.testing.assert_allclose(cosines[found[:30]], cosines[expected[:30]])
-        assert found[30:] == [int(row) for row in expected[30:]]
-        assert matches[0].score == pytest.approx(cosines[found[0]], abs=1e-3)
-        assert matches[40].score is None
-        assert set(found[:30]) == set(nearest[:30].tolist())
-
-
 def test_what_is_there_unchanged_is_not_encoded_again(address, world, monkeypatch):
     collection = Collection.create(address, *world.model)
     half = [world.record(row) for row in range(20)]
@@ -278,6 +257,59 @@ def test_items_are_deleted_and_updated_by_key(address, world):
         collection.update("words", text="")
 
 
+def test_an_update_changes_all_that_was_given_or_nothing(address, world, tmp_path):
+    collection = Collection.create(address, *world.model)
+    collection.add(world.records(range(3)))
+    before = collection.get("scene 1", FIELDS), collection.search_item("scene 1", 3)
+    with pytest.raises(InputError, match="'scene 1' stays as it is. .* no word of its text"):
+        collection.update("scene 1", image=world.paths[50], text="xyzzy")
+    with pytest.raises(InputError, match="There is no picture .*gone.png"):
+        collection.update("scene 1", image=tmp_path / "gone.png", text=world.scenes.captions[2])
+    assert (collection.get("scene 1", FIELDS), collection.search_item("scene 1", 3)) == before
+    collection.update("scene 1", image=world.paths[50], text=world.scenes.captions[40])
+    number = collection.ids_of(["scene 1"])["scene 1"]
+    for side, row in (("image", 50), ("text", 40)):
+        assert same(collection.codes_of([number], side)[number], world.codes(side)[row])
+    item = collection.get("scene 1")
+    assert (item.path, item.text) == (str(world.paths[50]), world.scenes.captions[40])
+
+
+def while_encoding(monkeypatch, deed):
+    """Let somebody else do something while an update encodes."""
+    plain = collection_module.encode_records
+
+    def encode(*given, **how):
+        encoded = plain(*given, **how)
+        monkeypatch.setattr(collection_module, "encode_records", plain)
+        deed()
+        return encoded
+
+    monkeypatch.setattr(collection_module, "encode_records", encode)
+
+
+def test_updates_at_the_same_time_are_both_kept(address, world, monkeypatch):
+    collection = Collection.create(address, *world.model)
+    collection.add(world.records(range(3)))
+    other = collection if address == "memory:" else Collection.open(address, world.model)
+    other.search_item("scene 1", 1)  # it remembers how codes were
+    assert collection.search_item("scene 1", 1)
+    while_encoding(monkeypatch, lambda: other.update("scene 1", image=world.paths[50]))
+    collection.update("scene 1", text=world.scenes.captions[40])
+    number = collection.ids_of(["scene 1"])["scene 1"]
+    for side, row in (("image", 50), ("text", 40)):
+        assert same(collection.codes_of([number], side)[number], world.codes(side)[row])
+    assert collection.get("scene 1").path == str(world.paths[50])
+
+
+def test_an_update_does_not_bring_back_what_was_deleted(address, world, monkeypatch):
+    collection = Collection.create(address, *world.model)
+    collection.add(world.records(range(3)))
+    while_encoding(monkeypatch, lambda: collection.delete("scene 1"))
+    with pytest.raises(InputError, match="There is no item 'scene 1'"):
+        collection.update("scene 1", text=world.scenes.captions[40])
+    assert len(collection) == 2
+
+
 def test_a_collection_opens_with_its_model_and_refuses_another(scheme_of, world, tmp_path):
     with new_address(scheme_of, tmp_path) as uri:
         Collection.create(uri, *world.model).add(world.records(range(5)))
@@ -323,6 +355,31 @@ def test_a_creation_that_was_interrupted_is_done_again(world, tmp_path):
         Collection.create(tmp_path / "d", *world.model)
 
 
+def test_of_two_that_create_at_the_same_time_the_first_is_kept(
+    scheme_of, world, tmp_path, monkeypatch
+):
+    pairs = world.reader.read(PairedDataset(world.scenes.images, world.scenes.captions))
+    other = METHODS["cvh"](n_bits=24, eps=0.5).fit(pairs)
+    with new_address(scheme_of, tmp_path) as uri:
+        engine = engine_of(uri)
+        plain = engine.look
+
+        def looks_before_the_other_creates(address):
+            monkeypatch.setattr(engine, "look", plain)
+            found = plain(address)
+            Collection.create(address, *world.model).add(world.records(range(3)))
+            return found
+
+        monkeypatch.setattr(engine, "look", looks_before_the_other_creates)
+        with pytest.raises(InputError, match="are not of this model"):
+            Collection.create(uri, other, world.reader)
+        assert len(Collection.open(uri, world.model)) == 3
+        if scheme_of == FOLDER:
+            assert len(Collection.open(uri)) == 3  # with the model that it holds
+        monkeypatch.setattr(engine, "look", lambda address: setattr(engine, "look", plain))
+        assert len(Collection.create(uri, *world.model)) == 3
+
+
 def test_a_copy_is_the_same_wherever_it_lies(address, filled, world):
     if address == "memory:":
         pytest.skip("a copy in memory has no address to come back from")
@@ -345,6 +402,8 @@ def test_questions_that_make_no_sense_are_told(filled, world, tmp_path):
     words = world.scenes.captions[0]
     with pytest.raises(InputError, match="offset must be a whole number from 0 up. Got -1"):
         filled.search_text(words, offset=-1)
+    with pytest.raises(InputError, match="offset must be a whole number from 0 up. Got -1"):
+        filled.search_item("scene 1", offset=-1)
     with pytest.raises(InputError, match="k must be a whole number"):
         filled.search_text(words, 0)
     with pytest.raises(InputError, match="Words to search with are a text. Got 3"):
@@ -396,6 +455,44 @@ def test_searching_takes_two_steps_or_one(address, world):
         assert in_two == collection.search_words(texts, 5, "image", **how)
         in_two = collection.search_scores(of_pictures, 5, "text", **how)
         assert in_two == collection.search_pictures(images, 5, "text", **how)
+
+
+def test_threads_add_while_others_search(address):
+    pairs = make_pairs(240, seed=2)
+    hasher = METHODS["cvh"](n_bits=100).fit(pairs)
+    collection = Collection.create(address, hasher)
+    collection.add_pairs(pairs.take(range(40)))
+    done = threading.Event()
+
+    def add(part):
+        for start in range(40 + part, 240, 20):
+            rows = range(start, start + 20, 4)
+            collection.add(
+                {"key": f"row {row}", "image": pairs.images[row], "words": pairs.texts[[row]]}
+                for row in rows
+            )
+
+    def search():
+        while not done.is_set():
+            collection.search_words(pairs.texts[:2], 20)
+            len(collection)
+
+    with ThreadPoolExecutor(6) as pool:
+        searching = [pool.submit(search) for _ in range(2)]
+        for adding in [pool.submit(add, part) for part in range(4)]:
+            adding.result()
+        done.set()
+        for each in searching:
+            each.result()
+    assert len(collection) == 240
+    ids = collection.ids_of([f"row {row}" for row in range(40, 240)])
+    for side, encoded in (
+        ("image", hasher.encode_image(pairs.images)),
+        ("text", hasher.encode_text(pairs.texts)),
+    ):
+        codes = collection.codes_of(list(ids.values()), side)
+        for key, number in ids.items():
+            assert same(codes[number], encoded[int(key.removeprefix("row "))])
 
 
 def test_codes_and_items_come_by_id(address, world):

@@ -18,7 +18,7 @@ LAYERS = [
     ["datasets"],
     ["metrics", "index", "losses", "networks"],
     ["methods", "records"],
-    ["encoder", "saved_model", "sources"],
+    ["encoder", "saved_model", "sources", "collection_folder", "matches"],
     ["collection", "experiments", "sheet"],
     ["service", "client"],
     ["demo"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -13,56 +13,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corrhash.codes import Codes, check_codes
+from corrhash.collection_folder import MODEL_FOLDER, creating_in
 from corrhash.datasets.base import PairedDataset, without_words
 from corrhash.datasets.reader import Reader
 from corrhash.encoder import Encoded, encode_records
 from corrhash.errors import InputError
-from corrhash.filters import Filter, as_filter
 from corrhash.index import ENGINES, FOLDER, CodeIndex, engine_of
 from corrhash.index.base import check_k
 from corrhash.index.contents import checksum
-from corrhash.index.item import FIELDS, SHOWN, SIDES, Item, check_side
+from corrhash.index.item import FIELDS, SHOWN, SIDES, Item
+from corrhash.matches import Match, check_offset, find_matches, keeps_scores, vectors_of
 from corrhash.methods.base import Hasher
 from corrhash.progress import report
 from corrhash.ranking import Ranking
 from corrhash.records import Record, Unusable, as_record, open_picture, pair_records
-from corrhash.rerank import cosine, unpack_scores
-from corrhash.saved_model import fingerprint, load_model, save_model
+from corrhash.saved_model import fingerprint, load_model, read_training, save_model
 
-MODEL_FOLDER = "model"
-OURS = {MODEL_FOLDER, "items.lance", ".writing.lock"}
-"""What an interrupted creation may have left in a folder."""
+__all__ = ["Added", "Collection", "Match"]
 
 BATCH = 512
 """Items that are encoded together and written in one commit."""
 
-RERANKED = 100
-"""How many of the nearest are ranked once more."""
-
 Model = tuple[Hasher, Reader]
-
-
-@dataclass(frozen=True)
-class Match:
-    """One answer to a search.
-
-    Parameters
-    ----------
-    id : its number in the collection.
-    distance : how many bits differ between its code and that of the query.
-    score : the cosine by which the nearest were ranked once more, if they were.
-    item : key, text, labels, metadata and path; the thumbnail where it was asked for.
-    """
-
-    id: int
-    distance: int
-    score: float | None
-    item: Item
-
-    @property
-    def key(self) -> str:
-        """The name of the item."""
-        return self.item.key
 
 
 @dataclass(frozen=True)
@@ -116,11 +88,13 @@ class Collection:
         reader: Reader | None = None,
         *,
         store_scores: bool = False,
+        training: Mapping[str, Any] | None = None,
     ) -> Collection:
         """A new collection at an address.
 
         ``store_scores`` keeps the scores of items before they are rounded to codes, two bytes a
-        bit, which makes the first answers better.
+        bit, which makes the first answers better. ``training`` is what a folder keeps of the
+        training beside its model: ``TrainedModel.training``.
         """
         uri, reader = str(uri), reader or Reader()
         engine = engine_of(uri)
@@ -133,10 +107,14 @@ class Collection:
             "method": hasher.place,
             "store_scores": store_scores,
         }
-        if engine is ENGINES[FOLDER]:
-            _check_new_folder(Path(uri))
-            save_model(Path(uri) / MODEL_FOLDER, hasher, reader)
-        return cls(uri, engine.open(uri, hasher.n_bits, about), hasher, reader)
+        keeps_model = engine is ENGINES[FOLDER]
+        with creating_in(Path(uri)) if keeps_model else nullcontext():
+            if keeps_model and engine.look(uri) is None:
+                save_model(Path(uri) / MODEL_FOLDER, hasher, reader, training)
+            index = engine.open(uri, hasher.n_bits, about)
+        # Another process may have been faster, which does no harm with the same model.
+        _check_codes_of(uri, index.about, hasher, reader)
+        return cls(uri, index, hasher, reader)
 
     @classmethod
     def open(
@@ -164,13 +142,7 @@ class Collection:
                     "model= in Python."
                 )
         hasher, reader = model if isinstance(model, tuple) else load_model(model, method)
-        if fingerprint(hasher, reader) != about.get("fingerprint"):
-            raise InputError(
-                f"The codes in {uri} are not of this model: its fingerprint is "
-                f"{fingerprint(hasher, reader)[:12]}, that of the collection "
-                f"{str(about.get('fingerprint'))[:12]}. Use the model it was made with, or make a "
-                "new collection."
-            )
+        _check_codes_of(uri, about, hasher, reader)
         return cls(uri, engine.open(uri, hasher.n_bits), hasher, reader)
 
     @property
@@ -186,7 +158,13 @@ class Collection:
     @property
     def stores_scores(self) -> bool:
         """Whether items keep their scores beside their codes."""
-        return bool(self.index.about.get("store_scores", False))
+        return keeps_scores(self.index)
+
+    @property
+    def training(self) -> dict[str, Any] | None:
+        """What a folder keeps of the training of its model; None where nothing is known."""
+        keeps_model = isinstance(self.index, ENGINES[FOLDER])
+        return read_training(Path(self.uri) / MODEL_FOLDER) if keeps_model else None
 
     def __len__(self) -> int:
         return len(self.index)
@@ -265,39 +243,44 @@ class Collection:
     def update(self, key: str, **changes: Any) -> None:
         """Change some of an item: image, text, labels or metadata; what changed is encoded again.
 
-        ``text=""`` takes the text away.
+        ``text=""`` takes the text away. A picture that cannot be read and a text without a known
+        word are errors, and leave the item as it is.
         """
         allowed = ("image", "text", "labels", "metadata")
         for name in changes:
             if name not in allowed:
                 raise InputError(f"Items have no {name!r} to change. Choose: {', '.join(allowed)}.")
-        number = self._id_of(key)
-        (old,) = self.index.get([number], FIELDS)
-        assert old is not None
-        codes = {side: self.index.codes_of([number], side)[1] for side in SIDES}
-        item = replace(
-            old,
-            stamp="",
-            **{name: value for name, value in changes.items() if name != "image"},
-        )
-        if changes.get("image") is not None or changes.get("text"):
-            record = Record(key, changes.get("image"), changes.get("text", ""))
-            encoded = self._encode([record])
-            for reason in encoded.skipped.values():
-                raise InputError(reason)
-            (fresh,) = encoded.items
-            for side, (_, of_side) in encoded.codes.items():
+        fresh = self._encode_sides(key, changes)
+        with self.index.writing():
+            number, old = self._there(key, FIELDS)
+            codes = {side: self.index.codes_of([number], side)[1] for side in SIDES}
+            kept = {name: value for name, value in changes.items() if name != "image"}
+            item = replace(old, stamp="", **kept)
+            for side, (of_side, encoded) in fresh.items():
                 codes[side] = of_side
-                scores = f"{side}_scores"
-                item = replace(item, **{scores: getattr(fresh, scores)})
-            if "image" in encoded.codes:
-                item = replace(item, path=fresh.path, thumbnail=fresh.thumbnail)
-        if changes.get("text") == "":
-            codes["text"], item = codes["text"][:0], replace(item, text_scores=None)
-        if not any(len(of_side) for of_side in codes.values()):
-            raise InputError(f"{key!r} would have neither picture nor text. Delete it instead.")
-        one = np.zeros(1, dtype=np.int64)
-        self.index.upsert([number], {s: (one[: len(c)], c) for s, c in codes.items()}, [item])
+                names = [f"{side}_scores", *(("path", "thumbnail") if side == "image" else ())]
+                item = replace(item, **{name: getattr(encoded, name) for name in names})
+            if changes.get("text") == "":
+                codes["text"], item = codes["text"][:0], replace(item, text_scores=None)
+            if not any(len(of_side) for of_side in codes.values()):
+                raise InputError(f"{key!r} would have neither picture nor text. Delete it instead.")
+            one = np.zeros(1, dtype=np.int64)
+            self.index.upsert([number], {s: (one[: len(c)], c) for s, c in codes.items()}, [item])
+
+    def _encode_sides(self, key: str, changes: Mapping[str, Any]) -> dict[str, tuple[Codes, Item]]:
+        """The code of a new picture and of a new text, and what is kept of each."""
+        # A record for each side: one that cannot be encoded is told, whatever becomes of the other.
+        records = []
+        if changes.get("image") is not None:
+            records.append(Record(key, changes["image"]))
+        if changes.get("text"):
+            records.append(Record(key, text=changes["text"]))
+        encoded = self._encode(records)
+        for reason in encoded.skipped.values():
+            raise InputError(f"{key!r} stays as it is. {reason}")
+        return {
+            side: (codes, encoded.items[rows[0]]) for side, (rows, codes) in encoded.codes.items()
+        }
 
     def delete(self, keys: str | Iterable[str]) -> int:
         """Forget items by key; how many of them were there."""
@@ -307,9 +290,7 @@ class Collection:
 
     def get(self, key: str, fields: Sequence[str] = SHOWN) -> Item:
         """What is kept of an item."""
-        (item,) = self.index.get([self._id_of(key)], fields)
-        assert item is not None
-        return item
+        return self._there(key, fields)[1]
 
     def items_of(self, ids: Sequence[int], fields: Sequence[str] = SHOWN) -> list[Item | None]:
         """What is kept of items, by the ids of matches; None where there is none."""
@@ -331,8 +312,19 @@ class Collection:
     def _id_of(self, key: str) -> int:
         ids = self.index.ids_of([key])
         if key not in ids:
-            raise InputError(f"There is no item {key!r} in {self.uri}. Check the key.")
+            raise self._no_item(key)
         return ids[key]
+
+    def _there(self, key: str, fields: Sequence[str]) -> tuple[int, Item]:
+        """The id of an item and what is kept of it."""
+        number = self._id_of(key)
+        (item,) = self.index.get([number], fields)
+        if item is None:  # it was deleted this moment
+            raise self._no_item(key)
+        return number, item
+
+    def _no_item(self, key: str) -> InputError:
+        return InputError(f"There is no item {key!r} in {self.uri}. Check the key.")
 
     # Searching
 
@@ -400,11 +392,15 @@ class Collection:
 
         ``how`` is as for :meth:`search_words`.
         """
-        number = self._id_of(key)
+        k, offset, number = check_k(k), check_offset(offset), self._id_of(key)
         side, codes = self._side_of(number)
-        scores = self._vectors([number], side)[number][None] if how.pop("rerank", True) else None
+        scores = (
+            vectors_of(self.index, [number], side)[number][None]
+            if how.pop("rerank", True)
+            else None
+        )
         # It stands somewhere among those at distance 0, or is not found by this side at all.
-        (found,) = self._matches(codes, scores, offset + check_k(k) + 1, find, **how)
+        (found,) = find_matches(self.index, codes, scores, offset + k + 1, find, **how)
         return [match for match in found if match.id != number][offset : offset + k]
 
     def code_of(self, key: str) -> Codes:
@@ -423,7 +419,7 @@ class Collection:
         self, codes: Codes, k: int = 10, find: str = "image", **how: Any
     ) -> list[list[Match]]:
         """Items for each of several codes; there is nothing to rank them by once more."""
-        return self._matches(check_codes(codes), None, k, find, **how)
+        return find_matches(self.index, check_codes(codes), None, k, find, **how)
 
     def nearest(self, codes: Codes, k: int = 10, find: str = "image", **how: Any) -> Ranking:
         """Ids and distances alone, for those who need no items; ``where`` and ``radius`` too."""
@@ -440,73 +436,7 @@ class Collection:
     ) -> list[list[Match]]:
         """Items for each row of what :meth:`score_words` or :meth:`score_pictures` gave."""
         codes = self.hasher.query_codes(scores)
-        return self._matches(codes, scores if rerank else None, k, find, **how)
-
-    def _matches(
-        self,
-        codes: Codes,
-        scores: NDArray[Any] | None,
-        k: int,
-        find: str,
-        *,
-        where: str | Filter | None = None,
-        radius: int | None = None,
-        offset: int = 0,
-        thumbnails: bool = False,
-    ) -> list[list[Match]]:
-        k, side, wanted = check_k(k), check_side(find), as_filter(where)
-        if offset < 0:
-            raise InputError(f"offset must be a whole number from 0 up. Got {offset!r}.")
-        # Whatever the page, the same first ones are ranked once more.
-        asked = max(offset + k, RERANKED) if scores is not None else offset + k
-        ranking = self.index.search(codes, asked, side=side, where=wanted, radius=radius)
-        if ranking.k == 0 and wanted is None and radius is None and len(self):
-            other = SIDES[1 - SIDES.index(side)]
-            raise InputError(
-                f"No item of {self.uri} has the code of {_A[side]}. Ask for {_A[other]}: --find "
-                f"{other}, or find={other!r} in Python."
-            )
-        found = [_found(ranking, query) for query in range(len(codes))]
-        if scores is not None:
-            found = self._reranked(found, scores, side)
-        pages = [answers[offset : offset + k] for answers in found]
-        items = self._items(pages, (*SHOWN, "thumbnail") if thumbnails else SHOWN)
-        # An item that was deleted since the search has none.
-        return [[Match(*one, items[one[0]]) for one in page if one[0] in items] for page in pages]
-
-    def _items(self, pages: list[list[_Found]], fields: Sequence[str]) -> dict[int, Item]:
-        ids = _ids_in(pages)
-        items = zip(ids, self.index.get(ids, fields), strict=True)
-        return {number: item for number, item in items if item is not None}
-
-    def _reranked(
-        self, found: list[list[_Found]], scores: NDArray[Any], side: str
-    ) -> list[list[_Found]]:
-        """For each query the first ones by cosine, best first; then the others, by distance."""
-        first = [answers[:RERANKED] for answers in found]
-        ids = _ids_in(first)
-        kept = self._vectors(ids, side) if ids else {}
-        for answers, top, of_query in zip(found, first, scores, strict=True):
-            there = [one for one in top if one[0] in kept]  # others were deleted meanwhile
-            if there:
-                cosines = cosine(of_query, np.stack([kept[number] for number, _, _ in there]))
-                cosines = cosines.round(6)  # the last digits vary from run to run
-                finer = zip(there, cosines.tolist(), strict=True)
-                ranked = sorted(
-                    (-value, distance, number) for (number, distance, _), value in finer
-                )
-                top = [(number, distance, -value) for value, distance, number in ranked]
-            answers[:RERANKED] = top
-        return found
-
-    def _vectors(self, ids: list[int], side: str) -> dict[int, NDArray[Any]]:
-        """What a query's scores are compared with: the scores of items, or the signs of codes."""
-        if self.stores_scores:
-            name = f"{side}_scores"
-            kept = zip(ids, self.index.get(ids, [name]), strict=True)
-            return {number: unpack_scores(getattr(item, name)) for number, item in kept if item}
-        rows, codes = self.index.codes_of(ids, side)
-        return dict(zip(np.array(ids)[rows].tolist(), codes.signs(), strict=True))
+        return find_matches(self.index, codes, scores if rerank else None, k, find, **how)
 
     # Moving
 
@@ -525,7 +455,11 @@ class Collection:
         """A copy at another address, verified; one that was interrupted goes on."""
         uri = str(uri)
         if engine_of(uri).look(uri) is None:
-            copy = Collection.create(uri, self.hasher, self.reader, store_scores=self.stores_scores)
+            copy = Collection.create(
+                *(uri, self.hasher, self.reader),
+                store_scores=self.stores_scores,
+                training=self.training,
+            )
         else:
             copy = Collection.open(uri, (self.hasher, self.reader))
         total, done = len(self), 0
@@ -544,30 +478,18 @@ class Collection:
         return copy
 
 
-_Found = tuple[int, int, float | None]
-"""Id, distance and cosine of an answer."""
-
-_A = {"image": "a picture", "text": "a text"}
-
-
-def _found(ranking: Ranking, query: int) -> list[_Found]:
-    """The answers to one query."""
-    rows, distances = ranking.rows[query].tolist(), ranking.distances[query].tolist()
-    return [(row, d, None) for row, d in zip(rows, distances, strict=True) if row >= 0]
-
-
-def _ids_in(pages: list[list[_Found]]) -> list[int]:
-    """The ids of all answers, each once."""
-    return list({number: None for page in pages for number, _, _ in page})
-
-
 def _check_words(text: Any) -> str:
     if not isinstance(text, str):
         raise InputError(f"Words to search with are a text. Got {text!r}.")
     return text
 
 
-def _check_new_folder(folder: Path) -> None:
-    with suppress(FileNotFoundError):
-        if folder.is_file() or {path.name for path in folder.iterdir()} - OURS:
-            raise InputError(f"{folder} holds other files. Choose a new or empty folder.")
+def _check_codes_of(uri: str, about: Mapping[str, Any], hasher: Hasher, reader: Reader) -> None:
+    """Whether the codes of a collection are those of a model."""
+    own, kept = fingerprint(hasher, reader), about.get("fingerprint")
+    if own != kept:
+        raise InputError(
+            f"The codes in {uri} are not of this model: its fingerprint is {own[:12]}, that of "
+            f"the collection {str(kept)[:12]}. Use the model it was made with, or make a new "
+            "collection."
+        )

@@ -101,7 +101,8 @@ def fill_collection(
     """A new collection of the pictures that are searched, in place of that of an earlier demo."""
     if LanceIndex.look(str(folder)) is not None:
         shutil.rmtree(folder)
-    collection = Collection.create(folder, model.hasher, model.reader)
+    pair, training = (model.hasher, model.reader), model.training
+    collection = Collection.create(folder, *pair, training=training)
     collection.add_pairs(split.database, raw.database)
     return collection
 

@@ -86,6 +86,51 @@ def test_a_dataset_is_indexed_with_its_pictures(tmp_path):
     assert "400 new; 7,800 items" in said
 
 
+@pytest.fixture
+def of_seed_3(tmp_path):
+    """A collection of generated items, which another seed or size would make others of."""
+    split = load_dataset("synthetic", seed=3, n=780)
+    hasher = METHODS["cvh"](n_bits=16).fit(split.train)
+    trained = TrainedModel(hasher, split.reader or Reader(), "synthetic", 3, {"n": 780})
+    trained.save(tmp_path / "model")
+    said = run("index", tmp_path / "c", "synthetic", "--model", tmp_path / "model").output
+    assert f"{len(split.database)} new" in said
+    return tmp_path / "c"
+
+
+def test_an_index_that_goes_on_splits_the_dataset_as_the_training_did(of_seed_3, tmp_path):
+    n = len(Collection.open(of_seed_3))
+    assert f"0 new, {n} unchanged" in run("index", of_seed_3, "synthetic").output
+    run("copy", of_seed_3, tmp_path / "copy")
+    assert f"0 new, {n} unchanged" in run("index", tmp_path / "copy", "synthetic").output
+    kept = ("--model", of_seed_3 / "model")
+    assert f"{n} new" in run("index", tmp_path / "d", "synthetic", *kept).output
+
+
+def test_a_dataset_is_refused_where_its_split_is_not_known(of_seed_3, monkeypatch, capsys):
+    (of_seed_3 / "model" / "training.json").unlink()
+    said = fail(monkeypatch, capsys, "index", of_seed_3, "synthetic")
+    assert "not known with which seed synthetic was split" in said
+    kept = ("--model", of_seed_3.parent / "model")
+    assert "0 new" in run("index", of_seed_3, "synthetic", *kept).output
+
+
+def test_options_of_the_training_hold_for_the_same_file_however_it_is_written(
+    tmp_path, world, monkeypatch
+):
+    pairs = zip(world.paths, world.scenes.captions, strict=True)
+    lines = [f"{path}\t{words}" for path, words in pairs]
+    (tmp_path / "items.tsv").write_text("\n".join(["picture\twords", *lines]))
+    columns = ("--data", "image=picture", "--data", "text=words")
+    monkeypatch.chdir(tmp_path)
+    train = ("train", "items.tsv", "--method", "cvh", "--bits", 8, "--seed", 5, *columns)
+    run(*train, "--image-features", "simple", "--out", "m")
+    assert "0 new" not in run("index", "c", "items.tsv", "--model", "m").output
+    for typed in (tmp_path / "items.tsv", "./items.tsv"):
+        assert "0 new" in run("index", "c", typed).output
+        assert "0 new" in run("index", "c", typed, "--model", "m").output
+
+
 def test_answers_are_a_table_that_fits_80_columns(collection, world, monkeypatch):
     monkeypatch.setattr(collections, "out", Console(file=(file := io.StringIO()), width=80))
     run("search", collection, "two", "balloons", "in", "the", "desert", "-k", 7)

@@ -48,3 +48,12 @@ def test_a_folder_without_its_training_is_refused(folder):
     (folder / "training.json").write_text("{}")
     with pytest.raises(InputError, match=r"Cannot read .*training.json"):
         TrainedModel.load(folder)
+    (folder / "training.json").unlink()
+    with pytest.raises(InputError, match=r"There is no .*training.json. Give a folder that"):
+        TrainedModel.load(folder)
+
+
+def test_a_training_that_was_cut_off_while_it_was_saved_tells_where_the_old_model_is(folder):
+    folder.rename(folder.with_name(".model.old"))
+    with pytest.raises(InputError, match=r"The one before is in .*\.model\.old: rename that"):
+        TrainedModel.load(folder)

@@ -1,5 +1,7 @@
 """ExactIndex: what only the engine in memory does."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -43,3 +45,31 @@ def test_items_are_asked_once_whether_they_pass_until_something_changes(monkeypa
     index.add([4], codes[4:], [Item("4", metadata={"year": 4})])
     assert sorted(index.search(codes[:1], 5, where="year > 1").rows[0]) == [2, 3, 4]
     assert len(asked) == 9
+
+
+@pytest.mark.parametrize(
+    "read",
+    [lambda index: index.codes_of([3]), lambda index: list(index.batches())],
+    ids=["codes_of", "batches"],
+)
+def test_codes_that_come_while_others_are_read_are_kept(read, monkeypatch):
+    """Above 64 bits a reader moves the rows of a table that has spare room."""
+    index, codes = ExactIndex(100), random_codes(30, 100)
+    for rows in (np.arange(20), np.arange(20, 22)):
+        index.add(rows, codes[rows])
+    adding = threading.Thread(target=lambda: index.add(np.arange(22, 30), codes[22:]))
+    plain = np.ascontiguousarray
+
+    def moved_slowly(array):
+        moved = plain(array)
+        if adding.ident is None:
+            adding.start()
+            adding.join(0.2)  # it waits for the reader, or would write where nobody looks
+        return moved
+
+    monkeypatch.setattr(code_table.np, "ascontiguousarray", moved_slowly)
+    read(index)
+    adding.join()
+    rows, found = index.codes_of(np.arange(30))
+    assert rows.tolist() == list(range(30))
+    np.testing.assert_array_equal(found.packed, codes.packed)

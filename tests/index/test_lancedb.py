@@ -40,6 +40,26 @@ def test_files_are_merged_when_there_are_many(tmp_path, monkeypatch):
     assert reader.ids_of(["other", "key 7", "key 9", "key 10"]) == {"other": 7, "key 10": 10}
 
 
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RuntimeError("lost")])
+def test_a_merge_that_fails_does_not_deny_what_was_written(tmp_path, monkeypatch, caplog, error):
+    monkeypatch.setattr(lancedb, "MANY_FRAGMENTS", 2)
+    index, codes = open_index(tmp_path / "c", 64), random_codes(4)
+
+    def fail(**how):
+        raise error
+
+    monkeypatch.setattr(index._table, "optimize", fail)
+    for row in range(3):
+        index.add([row], codes[row])
+    index.upsert([2], codes[3])
+    assert "Cannot merge the files of" in caplog.text
+    again = open_index(tmp_path / "c", 64)
+    assert again.search(codes[3], 1).rows.tolist() == [[2]]
+    assert len(again) == 3
+    with pytest.raises(InputError, match="Cannot write into"):
+        index.compact()  # who asks for it is told
+
+
 def test_multi_index_hashing_answers_alike_also_after_files_are_merged(tmp_path, monkeypatch):
     monkeypatch.setattr(code_table, "WORTH_TABLES", 1000)
     index, codes = open_index(tmp_path / "c", 64), random_codes(1600)

@@ -1,6 +1,8 @@
 """MilvusIndex: what only Milvus does, such as cutting ties."""
 
 import logging
+import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -86,3 +88,35 @@ def test_a_server_that_does_not_answer_is_told(monkeypatch):
     monkeypatch.setattr(milvus, "FIRST_PATIENCE", 0.1)
     with pytest.raises(InputError, match="does not answer .* Start it, or check host and port"):
         open_index("milvus://127.0.0.1:1/x", 8)
+
+
+def without_server():
+    """An index that never asks."""
+    client = SimpleNamespace(load_collection=lambda collection_name: None)
+    return milvus.MilvusIndex(client, "c", "milvus://nowhere:1/c", {"n_bits": 8})
+
+
+def test_threads_that_add_at_the_same_moment_get_ids_of_their_own(monkeypatch):
+    index, made = without_server(), []
+    other = threading.Thread(target=lambda: made.extend(index.new_ids(5).tolist()))
+
+    def later(*ticks):
+        if other.ident is None:
+            other.start()
+            other.join(0.2)  # it waits for its turn, or takes the same ids
+        return max(*ticks)
+
+    monkeypatch.setattr(milvus, "max", later, raising=False)
+    monkeypatch.setattr(milvus.time, "time", lambda: milvus.EPOCH + 1.0)
+    made.extend(index.new_ids(5).tolist())
+    other.join()
+    assert len(set(made)) == 10
+
+
+def test_one_thread_writes_at_a_time():
+    index, free = without_server(), []
+    with index.writing(), index.writing():
+        asking = threading.Thread(target=lambda: free.append(index.writing().acquire(timeout=0.05)))
+        asking.start()
+        asking.join()
+    assert free == [False]

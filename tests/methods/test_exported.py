@@ -1,6 +1,7 @@
 """Exported models: the scores of PyTorch to five digits, and not a trace of PyTorch."""
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -172,3 +173,26 @@ def test_methods_without_networks_have_nothing_to_export(pairs, tmp_path):
     CVH(8).fit(pairs).save(tmp_path)
     with pytest.raises(InputError, match="CVH has no networks: there is nothing to export"):
         export_onnx(tmp_path)
+
+
+def test_a_copy_of_an_exported_model_is_valid_once_it_is_whole(pairs, tmp_path, monkeypatch):
+    train_and_export("chn", pairs, tmp_path / "m", Networks(width=64))
+    exported = Hasher.load(tmp_path / "m")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "m").iterdir()}
+    exported.save(tmp_path / "m")  # onto itself
+    assert {path.name: path.read_bytes() for path in (tmp_path / "m").iterdir()} == before
+    exported.save(tmp_path / "copy")
+    scores = Hasher.load(tmp_path / "copy").score_image(pairs.images)
+    np.testing.assert_array_equal(scores, exported.score_image(pairs.images))
+
+    def cut(source, target):
+        if "hasher.json" in source.name:
+            target.write(source.read(9))
+            raise KeyboardInterrupt
+        target.write(source.read())
+
+    monkeypatch.setattr(shutil, "copyfileobj", cut)
+    with pytest.raises(KeyboardInterrupt):
+        exported.save(tmp_path / "cut")
+    with pytest.raises(InputError, match="no model in"):
+        Hasher.load(tmp_path / "cut")

@@ -322,16 +322,34 @@ def _target(
                 f"There is no collection at {uri} yet. Say which model shall encode it: --model."
             )
         opened = _open(uri, None, method)
-        return _Target(opened.reader, {}, lambda: opened)
+        return _Target(opened.reader, _of_dataset(source, opened.training), lambda: opened)
     trained = TrainedModel.load(model, _method(method))
-    pair = (trained.hasher, trained.reader)
-    of_dataset: dict[str, Any] = {"seed": trained.seed}
-    if source == trained.dataset:
-        of_dataset["options"] = trained.options
+    pair, of_dataset = (trained.hasher, trained.reader), _of_dataset(source, trained.training)
     if there:
         return _Target(trained.reader, of_dataset, partial(Collection.open, uri, pair))
-    create = partial(Collection.create, uri, *pair, store_scores=store_scores)
-    return _Target(trained.reader, of_dataset, create)
+    more: dict[str, Any] = {"store_scores": store_scores, "training": trained.training}
+    return _Target(trained.reader, of_dataset, partial(Collection.create, uri, *pair, **more))
+
+
+def _of_dataset(source: str, training: dict[str, Any] | None) -> dict[str, Any]:
+    """How a source is split, if it is a dataset: as for the training of the model.
+
+    Another seed draws other items, also under the keys of those that are there.
+    """
+    from corrhash.datasets import DATASETS, place_of
+    from corrhash.datasets.manifest import SUFFIXES
+
+    named = source in DATASETS and not Path(source).is_dir()
+    if training is None:
+        if named:
+            raise InputError(
+                f"It is not known with which seed {source} was split for the training of this "
+                "model. Give the folder that corrhash train wrote: --model."
+            )
+        return {}
+    listed = Path(source).suffix in SUFFIXES and Path(source).is_file()
+    same = (named or listed) and place_of(source) == training["dataset"]
+    return {"seed": training["seed"], "options": training["options"] if same else {}}
 
 
 def _wait_for(uri: str) -> None:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import secrets
-import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from corrhash.atomic_write import atomic_write, make_folder
+from corrhash.atomic_write import make_folder
 from corrhash.datasets import Fingerprint, load_dataset
 from corrhash.datasets.base import RetrievalSplit
 from corrhash.datasets.reader import Reader
 from corrhash.errors import InputError
 from corrhash.methods.base import Hasher
-
-TRAINING_FILE = "training.json"
-FORMAT = "corrhash training 1"
+from corrhash.saved_model import TRAINING_FILE, load_model, read_training, save_model
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,46 +54,39 @@ class TrainedModel:
             )
         return split
 
+    @property
+    def training(self) -> dict[str, Any]:
+        """What is kept beside hasher and reader."""
+        return {
+            "dataset": self.dataset,
+            "seed": self.seed,
+            "options": self.options,
+            "supervision": self.supervision,
+            "fingerprint": None if self.fingerprint is None else asdict(self.fingerprint),
+        }
+
     def save(self, folder: str | Path) -> None:
         """Write the model into ``folder``, in place of what is there.
 
         All files are written beside it first, so that they always belong to one training.
         """
-        folder = Path(folder)
-        new = make_folder(folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp"))
-        try:
-            self.hasher.save(new)
-            self.reader.save(new)
-            training = {
-                "format": FORMAT,
-                "dataset": self.dataset,
-                "seed": self.seed,
-                "options": self.options,
-                "supervision": self.supervision,
-                "fingerprint": None if self.fingerprint is None else asdict(self.fingerprint),
-            }
-            with atomic_write(new / TRAINING_FILE) as file:
-                file.write(json.dumps(training).encode())
-            _replace_folder(folder, new)
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
+        check_model_folder(folder)
+        save_model(Path(folder), self.hasher, self.reader, self.training)
 
     @classmethod
     def load(cls, folder: str | Path, method: type[Hasher] = Hasher) -> TrainedModel:
         """Read what :meth:`save` wrote; ``method`` is the class, if it is not in ``METHODS``."""
-        hasher = method.load(folder)
-        path = Path(folder) / TRAINING_FILE
+        hasher, reader = load_model(folder, method)
+        path, training = Path(folder) / TRAINING_FILE, read_training(folder)
+        if training is None:
+            raise InputError(f"There is no {path}. Give a folder that corrhash train wrote.")
         try:
-            training = json.loads(path.read_bytes())
-            if training["format"] != FORMAT:
-                raise ValueError(f"format {training['format']!r}, not {FORMAT!r}")
             dataset, seed = str(training["dataset"]), int(training["seed"])
             options, supervision = dict(training["options"]), str(training["supervision"])
             digits = training["fingerprint"]
             fingerprint = None if digits is None else Fingerprint(**digits)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"Cannot read {path} ({error}). Train the model again.") from error
-        reader = Reader.load(folder)
         return cls(hasher, reader, dataset, seed, options, supervision, fingerprint)
 
 
@@ -113,13 +101,3 @@ def check_model_folder(folder: str | Path) -> None:
             f"{folder} holds files that are not a model. Choose a new or empty folder."
         )
     make_folder(folder.absolute().parent)
-
-
-def _replace_folder(folder: Path, new: Path) -> None:
-    """Put ``new`` in the place of ``folder``."""
-    check_model_folder(folder)
-    old = folder.with_name(f"{new.name}.old")
-    if folder.exists():
-        folder.rename(old)
-    new.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)

@@ -24,8 +24,9 @@ class CodeIndex(Protocol):
     Codes count as those of pictures. An engine answers with ids in the place of rows, equal
     distances in ascending order of id. A search for more items than there are returns all of them.
 
-    What ``add`` and ``upsert`` are given is there as a whole or not at all, and once they return
-    it survives the end of the process, unless the engine lives in memory.
+    What ``add`` and ``upsert`` are given is there as a whole or not at all (an engine that cannot
+    promise it says so at ``upsert``), and once they return it survives the end of the process,
+    unless the engine lives in memory.
 
     Attributes
     ----------

@@ -31,7 +31,8 @@ class CodeTable:
     room that grows by half; others are merged in, which copies everything.
 
     A :meth:`view` stays as it is whatever comes or goes later: rows are written only behind the
-    last one, and everything else makes new arrays.
+    last one, and everything else makes new arrays. Whoever has a table sees to it that one thread
+    at a time calls it, :meth:`view` too, which may move the rows.
 
     :meth:`use_multi_index` makes lone queries faster where there are many codes.
     """

@@ -149,30 +149,36 @@ class ExactIndex:
 
     def codes_of(self, ids: ArrayLike, side: str = "image") -> tuple[NDArray[np.int64], Codes]:
         """Which of the ids have a code on this side, and their codes."""
-        return self._tables[check_side(side)].view().codes(as_ids(ids))
+        with self._lock:
+            view = self._tables[check_side(side)].view()
+        return view.codes(as_ids(ids))
 
     def ids_of(self, keys: Sequence[str]) -> dict[str, int]:
         """The ids of those keys that there are."""
-        return {key: self._ids[key] for key in keys if key in self._ids}
+        with self._lock:
+            return {key: self._ids[key] for key in keys if key in self._ids}
 
     def new_ids(self, n: int) -> NDArray[np.int64]:
         """Ids that are not taken, larger than all that ever were."""
-        return np.arange(self._next, self._next + n)
+        with self._lock:
+            return np.arange(self._next, self._next + n)
 
     def writing(self) -> AbstractContextManager[object]:
         """While it lasts no other thread writes."""
         return self._lock
 
     def batches(self, size: int = 1000) -> Iterator[Entries]:
-        """Everything, in ascending order of id."""
-        views = {side: table.view() for side, table in self._tables.items()}
+        """Everything that is there at the first one, in ascending order of id."""
+        with self._lock:
+            views = {side: table.view() for side, table in self._tables.items()}
+            kept = dict(self._items)
         ids = np.union1d(views["image"].ids, views["text"].ids)
         for start in range(0, len(ids), size):
             some = ids[start : start + size]
             codes, rows = {}, {}
             for side, view in views.items():
                 rows[side], codes[side] = view.codes(some)
-            items = [self._items.get(number, _NOTHING) for number in some.tolist()]
+            items = [kept.get(number, _NOTHING) for number in some.tolist()]
             yield Entries(some, codes, rows, items)
 
     def _taken(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -181,5 +187,6 @@ class ExactIndex:
         return np.unique(np.concatenate(found))
 
     def __len__(self) -> int:
-        image, text = (table.ids for table in self._tables.values())
+        with self._lock:
+            image, text = (table.ids for table in self._tables.values())
         return len(image) + len(text) - len(np.intersect1d(image, text, assume_unique=True))

@@ -8,6 +8,7 @@ is brought up to date before every search: that takes half a millisecond where n
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -59,6 +60,8 @@ WORTH_AN_INDEX = 50_000
 
 OLD = timedelta(hours=1)
 """Versions older than this are removed when files are merged; searches take milliseconds."""
+
+log = logging.getLogger("corrhash")
 
 
 class LanceIndex:
@@ -116,6 +119,7 @@ class LanceIndex:
     def _forget(self) -> None:
         """Begin with empty memory."""
         self._version = -1
+        self._behind = True  # whether keys were looked for or rows written since it was read
         self._n = 0
         self._last_place = -1
         self._tables = {side: CodeTable(self.n_bits) for side in SIDES}
@@ -174,14 +178,10 @@ class LanceIndex:
         """
         self._table.checkout_latest()
         version = self._table.version
-        if version == self._version:
-            return
-        if self._read_new() or self._drop_gone():
-            self._version = version
-            return
-        self._forget()  # files were merged, which gives every row another number
-        self._read_new()
-        self._version = version
+        if version != self._version and not (self._read_new() or self._drop_gone()):
+            self._forget()  # files were merged, which gives every row another number
+            self._read_new()
+        self._version, self._behind = version, False
 
     def _read_new(self) -> bool:
         """Read rows behind the last one known; whether that makes up for all there is."""
@@ -258,7 +258,7 @@ class LanceIndex:
         numbers, table = as_ids(ids), self._tables[check_side(side)]
         with self._lock:
             # What a search just found is in memory; anything else may be new.
-            if len(rows_of(table.ids, numbers)[0]) < len(numbers):
+            if self._behind or len(rows_of(table.ids, numbers)[0]) < len(numbers):
                 self._refresh()
             return self._tables[side].view().codes(numbers)
 
@@ -267,6 +267,7 @@ class LanceIndex:
         found: dict[str, int] = {}
         with self._lock:
             self._table.checkout_latest()
+            self._behind = True
             for start in range(0, len(keys), NAMES):
                 names = ", ".join(map(_quoted, keys[start : start + NAMES]))
                 query = self._table.search().where(f"key in ({names})").select(["id", "key"])
@@ -304,15 +305,18 @@ class LanceIndex:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """While it lasts no other process writes; a lock ends with the process that holds it."""
+        """While it lasts no other process writes, and what is read is what all others wrote.
+
+        A lock ends with the process that holds it.
+        """
         with self._lock, _told(self.folder), self._file_lock:
+            self._refresh()
             yield
 
     def add(self, ids: ArrayLike, codes: SideCodes, items: Sequence[Item] | None = None) -> None:
         """Keep codes and items under ids that are not taken yet."""
         entries = as_entries(ids, codes, items, self.n_bits)
         with self.writing():
-            self._refresh()
             check_free(self._taken(entries.ids))
             self._write(entries, replace=False)
 
@@ -320,7 +324,6 @@ class LanceIndex:
         """Keep codes and items under ids, in place of what was there."""
         entries = as_entries(ids, codes, items, self.n_bits)
         with self.writing():
-            self._refresh()
             self._write(entries, replace=len(self._taken(entries.ids)) > 0)
 
     def _write(self, entries: Entries, replace: bool) -> None:
@@ -328,13 +331,18 @@ class LanceIndex:
         if not len(entries):
             return
         rows = _as_rows(entries, _schema(self.n_bits))
+        self._behind = True
         if replace:
             merge = self._table.merge_insert("id").when_matched_update_all()
             merge.when_not_matched_insert_all().execute(rows)
         else:
             self._table.add(rows)
         self._n_written += len(entries)
-        self._tidy()
+        try:
+            self._tidy()
+        except (OSError, RuntimeError, InputError) as error:
+            # What was to be written is there: the next write tries again.
+            log.warning("Cannot merge the files of %s: %s", self.folder, _reason(error))
 
     def _tidy(self) -> None:
         """Merge the files of many commits, seldom enough that no item is copied many times."""
@@ -356,9 +364,9 @@ class LanceIndex:
     def delete(self, ids: ArrayLike) -> int:
         """Forget ids; how many of them were there."""
         with self.writing():
-            self._refresh()
             gone = self._taken(as_ids(ids))
             if len(gone):
+                self._behind = True
                 self._table.delete(f"id in ({', '.join(map(str, gone.tolist()))})")
             return len(gone)
 

@@ -14,8 +14,9 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from itertools import groupby
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ class MilvusIndex:
         if found is None:
             content = {"format": FORMAT, **(about or {}), "n_bits": check_n_bits(n_bits)}
             _told(uri, lambda: _create(client, name, content, n_shards))
-            found = content
+            found = _look(client, name, uri) or content  # another process may have been faster
         check_about(found, uri, n_bits)
         return cls(client, name, uri, found)
 
@@ -109,6 +110,7 @@ class MilvusIndex:
         self._client, self._name, self._uri = client, name, uri
         self._writer = secrets.randbits(18)
         self._last_tick = 0
+        self._lock = RLock()
         self._ask("load_collection")
 
     def _ask(self, verb: str, **arguments: Any) -> Any:
@@ -221,8 +223,9 @@ class MilvusIndex:
 
     def new_ids(self, n: int) -> NDArray[np.int64]:
         """Ids that nobody else makes, larger than those that this writer made before."""
-        start = max(int((time.time() - EPOCH) / TICK), self._last_tick + 1)
-        self._last_tick = start + n - 1
+        with self._lock:
+            start = max(int((time.time() - EPOCH) / TICK), self._last_tick + 1)
+            self._last_tick = start + n - 1
         return np.arange(start, start + n, dtype=np.int64) << 18 | self._writer
 
     def batches(self, size: int = 1000) -> Iterator[Entries]:
@@ -254,22 +257,29 @@ class MilvusIndex:
     # Writing
 
     def writing(self) -> AbstractContextManager[object]:
-        """Nothing: writers on several machines do not hold one another up."""
-        return nullcontext()
+        """While it lasts no other thread of this process writes; other processes may."""
+        return self._lock
 
     def add(self, ids: ArrayLike, codes: SideCodes, items: Sequence[Item] | None = None) -> None:
         """Keep codes and items under ids that are not taken yet."""
         entries = as_entries(ids, codes, items, self.n_bits)
-        check_free(np.unique([pk // 2 for pk in self._pks(entries.ids.tolist())]))
-        self._write(entries)
+        with self._lock:
+            check_free(np.unique([pk // 2 for pk in self._pks(entries.ids.tolist())]))
+            self._write(entries)
 
     def upsert(self, ids: ArrayLike, codes: SideCodes, items: Sequence[Item] | None = None) -> None:
-        """Keep codes and items under ids, in place of what was there."""
+        """Keep codes and items under ids, in place of what was there.
+
+        Milvus cannot write and delete in one request. Where an item loses its picture or its text,
+        that row is deleted in a second one: if this process ends between the two, the item is found
+        by the code it should have lost, until it is upserted again.
+        """
         entries = as_entries(ids, codes, items, self.n_bits)
-        before = set(self._pks(entries.ids.tolist()))
-        gone = sorted(before - set(self._write(entries)))
-        if gone:  # an item lost its picture or its text
-            self._ask("delete", filter=f"pk in {gone}")
+        with self._lock:
+            before = set(self._pks(entries.ids.tolist()))
+            gone = sorted(before - set(self._write(entries)))
+            if gone:
+                self._ask("delete", filter=f"pk in {gone}")
 
     def _write(self, entries: Entries) -> list[int]:
         """One request, which the server takes as a whole; the numbers of its rows."""
@@ -281,9 +291,10 @@ class MilvusIndex:
 
     def delete(self, ids: ArrayLike) -> int:
         """Forget ids; how many of them were there."""
-        pks = self._pks(as_ids(ids).tolist())
-        for some in _portions(pks, LIMIT):
-            self._ask("delete", filter=f"pk in {some}")
+        with self._lock:
+            pks = self._pks(as_ids(ids).tolist())
+            for some in _portions(pks, LIMIT):
+                self._ask("delete", filter=f"pk in {some}")
         return len({pk // 2 for pk in pks})
 
     def _pks(self, ids: list[int]) -> list[int]:

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from safetensors.numpy import load, save
 
-from corrhash.atomic_write import atomic_write, make_folder
+from corrhash.atomic_write import atomic_write, make_folder, stepped_aside
 from corrhash.codes import Codes, check_n_bits
 from corrhash.datasets.base import PairedDataset, n_rows, without_words
 from corrhash.datasets.image_files import ImageFiles
@@ -148,6 +148,10 @@ class Hasher(ABC):
         names = list(inspect.signature(type(self).__init__).parameters)[1:]
         return {name: getattr(self, name) for name in names}
 
+    def plain_params(self) -> dict[str, Any]:
+        """The same as the JSON of a model holds them."""
+        return dict(json.loads(json.dumps(self.get_params(), default=_plain)))
+
     def learned(self) -> dict[str, np.ndarray]:
         """The arrays that ``fit`` learned, by name; empty before."""
         learned = {name: value for name, value in vars(self).items() if name.endswith("_")}
@@ -172,7 +176,7 @@ class Hasher(ABC):
         description = {
             "format": FORMAT,
             "method": self.place,
-            "params": self.get_params(),
+            "params": self.plain_params(),
             "arrays": arrays,
             "learned": self._description(),
         }
@@ -300,8 +304,10 @@ def read_description(folder: Path) -> dict[str, Any]:
     try:
         description = json.loads(path.read_bytes())
     except FileNotFoundError as error:
+        old = stepped_aside(folder.absolute())
+        way = f"The one before is in {old}: rename that." if old.exists() else "Train one first."
         raise InputError(
-            f"There is no model in {folder}: {HASHER_FILE} is missing. Train one first."
+            f"There is no model in {folder}: {HASHER_FILE} is missing. {way}"
         ) from error
     except NotADirectoryError as error:
         raise InputError(f"{folder} is a file. A model is a folder that train wrote.") from error

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from corrhash.atomic_write import make_folder
+from corrhash.atomic_write import atomic_write, make_folder
 from corrhash.codes import Codes
 from corrhash.datasets.base import PairedDataset, n_rows
 from corrhash.errors import InputError
@@ -70,11 +70,14 @@ class ExportedHasher(Hasher):
         return read_arrays(self.folder / self._model["arrays"])
 
     def save(self, folder: str | Path) -> None:
-        """Copy the model with its exported networks."""
+        """Copy the model with its exported networks; ``hasher.json`` last, which makes it valid."""
         folder = make_folder(folder)
+        if folder.samefile(self.folder):
+            return
         networks = [network.file for network in self._about.values()]
         for name in (*networks, self._model["arrays"], ONNX_FILE, HASHER_FILE):
-            shutil.copyfile(self.folder / name, folder / name)
+            with (self.folder / name).open("rb") as source, atomic_write(folder / name) as target:
+                shutil.copyfileobj(source, target)
 
     def _is_fitted(self) -> bool:
         return True
