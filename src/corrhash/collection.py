@@ -431,11 +431,16 @@ class Collection:
         k: int = 10,
         find: str = "image",
         *,
+        codes: Codes | None = None,
         rerank: bool = True,
         **how: Any,
     ) -> list[list[Match]]:
-        """Items for each row of what :meth:`score_words` or :meth:`score_pictures` gave."""
-        codes = self.hasher.query_codes(scores)
+        """Items for each row of what :meth:`score_words` or :meth:`score_pictures` gave.
+
+        ``codes`` are those of the queries, where ``hasher.query_codes`` has made them already.
+        """
+        if codes is None:
+            codes = self.hasher.query_codes(scores)
         return find_matches(self.index, codes, scores if rerank else None, k, find, **how)
 
     # Moving

@@ -87,7 +87,7 @@ class Desk:
             score = collection.score_words if first.kind == "text" else collection.score_pictures
             scores = score(values)
             codes = collection.hasher.query_codes(scores)
-            found = collection.search_scores(scores, how.k + 1, how.find, **options)
+            found = collection.search_scores(scores, how.k + 1, how.find, codes=codes, **options)
         return self._written(questions, codes, found)
 
     def _written(
