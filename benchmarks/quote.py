@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -65,18 +65,25 @@ def _tables(folder: str) -> dict[str, str]:
     """All tables of a report as Markdown, by name."""
     found = _gathered(folder)
     tables = {table.name: table for table in all_tables(found, load_trials(ROOT / folder))}
-    for name, columns in LEFT_OUT.items():
-        tables |= {key: without(t, *columns) for key, t in tables.items() if key.startswith(name)}
-    wrapped = {name: _wrapped(table.as_markdown()) for name, table in tables.items()}
+    narrow = {name: _narrow(table, found.datasets) for name, table in tables.items()}
+    wrapped = {name: _wrapped(table.as_markdown()) for name, table in narrow.items()}
     return wrapped | {BOTH: both_directions(found)}
 
 
-def without(table: Table, *names: str) -> Table:
-    """The table without the columns of these names, and with short names of directions."""
-    kept = [at for at, head in enumerate(table.heads) if head.text not in names]
+def _narrow(table: Table, datasets: Sequence[str]) -> Table:
+    """The table for a document: without some columns, and without the name of the one dataset."""
+    left_out = next((n for start, n in LEFT_OUT.items() if table.name.startswith(start)), ())
+    kept = [at for at, head in enumerate(table.heads) if head.text not in left_out]
     heads = [table.heads[at] for at in kept]
-    short = [replace(h, group=h.group.replace("image", "i").replace("text", "t")) for h in heads]
-    return replace(table, heads=short, rows=[[row[at] for at in kept] for row in table.rows])
+    heads = [replace(h, group="" if h.group in datasets else _short(h.group)) for h in heads]
+    rows = [[row[at] for at in kept] for row in table.rows]
+    if left_out:
+        rows = [[replace(entry, text=_short(entry.text)) for entry in row] for row in rows]
+    return replace(table, heads=heads, rows=rows)
+
+
+def _short(text: str) -> str:
+    return text.replace("image → text", "i → t").replace("text → image", "t → i")
 
 
 def _wrapped(text: str) -> str:

@@ -137,7 +137,7 @@ def _ranks(
     }
     ranks = 1 + sum((curves[row] > curves["chn"]).astype(int) for row in rows if row != "chn")
     first = int(np.sum(ranks == 1))
-    measured = f"first at {first} of {len(ranks)}, at worst {ordinal(int(ranks.max()))}"
+    measured = f"{first} of {len(ranks)}, at worst {ordinal(int(ranks.max()))}"
     verdict = "held" if first == len(ranks) else "not held"
     return [claim, dataset, arrow(direction), measured, "-", "-", "first at all", verdict]
 
