@@ -12,17 +12,24 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
+from corrhash.experiments.claims import claims_table
 from corrhash.experiments.directions import DIRECTIONS
 from corrhash.experiments.figures import draw_figures
 from corrhash.experiments.gathered import VARIANTS, Gathered, title
-from corrhash.experiments.report import all_tables
+from corrhash.experiments.paper_tables import (
+    beyond_table,
+    map_table,
+    rounding_table,
+    settings_table,
+    variants_table,
+)
 from corrhash.experiments.results import load_results, load_trials
 from corrhash.experiments.tables import Table, three_digits
 
@@ -57,25 +64,35 @@ def with_quotes(text: str) -> str:
 
 
 def _quote(folder: str, name: str) -> str:
-    return f"<!-- quote {folder} {name} -->\n{_tables(folder)[name]}<!-- end of quote -->"
+    return f"<!-- quote {folder} {name} -->\n{quoted(folder, name)}<!-- end of quote -->"
 
 
 @cache
-def _tables(folder: str) -> dict[str, str]:
-    """All tables of a report as Markdown, by name."""
+def quoted(folder: str, name: str) -> str:
+    """One table of the results in a folder, as Markdown."""
     found = _gathered(folder)
-    tables = {table.name: table for table in all_tables(found, load_trials(ROOT / folder))}
-    narrow = {name: _narrow(table, found.datasets) for name, table in tables.items()}
-    wrapped = {name: _wrapped(table.as_markdown()) for name, table in narrow.items()}
-    return wrapped | {BOTH: both_directions(found)}
+    (dataset,) = found.datasets
+    makers: dict[str, Callable[[], Table | None]] = {
+        "table1": lambda: map_table(found),
+        "table2": lambda: variants_table(found),
+        "table3": lambda: rounding_table(found),
+        "claims": lambda: claims_table(found),
+        "beyond": lambda: beyond_table(found, dataset),
+        "settings": lambda: settings_table(found, dataset, load_trials(ROOT / folder)),
+    }
+    if name == BOTH:
+        return both_directions(found, dataset)
+    table = makers[name]()
+    assert table is not None, f"{folder} does not have what {name} tells"
+    return _wrapped(_narrow(table, dataset).as_markdown())
 
 
-def _narrow(table: Table, datasets: Sequence[str]) -> Table:
+def _narrow(table: Table, dataset: str) -> Table:
     """The table for a document: without some columns, and without the name of the one dataset."""
     left_out = next((n for start, n in LEFT_OUT.items() if table.name.startswith(start)), ())
     kept = [at for at, head in enumerate(table.heads) if head.text not in left_out]
     heads = [table.heads[at] for at in kept]
-    heads = [replace(h, group="" if h.group in datasets else _short(h.group)) for h in heads]
+    heads = [replace(h, group="" if h.group == dataset else _short(h.group)) for h in heads]
     rows = [[row[at] for at in kept] for row in table.rows]
     if left_out:
         rows = [[replace(entry, text=_short(entry.text)) for entry in row] for row in rows]
@@ -99,9 +116,8 @@ def _gathered(folder: str) -> Gathered:
     return Gathered(load_results(ROOT / folder))
 
 
-def both_directions(found: Gathered) -> str:
+def both_directions(found: Gathered, dataset: str) -> str:
     """A row a method and a column a length; the best of each direction in bold."""
-    (dataset,) = found.datasets
     lengths = found.lengths(dataset)
     rows = [row for row in found.rows if row not in (*VARIANTS, *found.own_length) or row == "chn"]
     maps = np.array(
