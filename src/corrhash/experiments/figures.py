@@ -75,7 +75,7 @@ def draw_curves(found: Gathered) -> Figure | None:
                 if results:
                     values = _mean(results, f"{direction}.{y}")
                     at = results[0].arrays[f"{direction}.{x}"]
-                    panel.plot(at, values, label=title(row), **_style(row, rows))
+                    panel.plot(at, values, label=title(row), **_style(row, found.rows))
             heading = f"({next(letters)}) {arrow(direction)}\n{dataset}, {shown} bits"
             panel.set_title(heading, fontsize=10)
             panel.set_xlabel(label)
@@ -106,7 +106,7 @@ def draw_bits(found: Gathered) -> Figure | None:
                 continue
             means = [np.mean(values) for values in maps.values()]
             spread = [np.std(v, ddof=1) if len(v) > 1 else 0 for v in maps.values()]
-            style = {**_style(row, rows), "marker": "o", "markersize": 4, "elinewidth": 0.8}
+            style = {**_style(row, found.rows), "marker": "o", "markersize": 4, "elinewidth": 0.8}
             # Beside one another, so that no bar hides another.
             at = np.array(list(maps)) * 2 ** (0.02 * (number - len(rows) / 2))
             panel.errorbar(at, means, yerr=spread, label=title(row), **style)
@@ -144,7 +144,7 @@ def draw_training(found: Gathered) -> Figure | None:
             maps = np.mean([log["log.validation_map"][:longest] for log in logs], axis=0)
             epochs = logs[0]["log.epoch"][:longest]
             looked = ~np.isnan(maps)
-            style = _style(row, rows)
+            style = _style(row, found.rows)
             loss.plot(epochs, losses / losses[0], label=title(row), **style)
             reached.plot(epochs[looked], maps[looked], marker="o", markersize=3, **style)
         shown = found.shown_length(dataset)
@@ -228,7 +228,7 @@ def _mean(results: list[Result], name: str) -> np.ndarray:
 
 
 def _style(row: str, rows: list[str]) -> dict[str, Any]:
-    """CHN in black and thick; every other row has a colour and a dash of its own."""
+    """CHN in black and thick; every other of all rows has a colour and a dash of its own."""
     if row == "chn":
         return dict(CHN_STYLE)
     number = [other for other in rows if other != "chn"].index(row)

@@ -6,6 +6,7 @@ import base64
 import csv
 import html
 import io
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,12 +30,13 @@ from corrhash.experiments.results import Result, load_results, load_trials
 from corrhash.experiments.tables import Table
 
 STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem;
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 86rem; margin: 2rem auto; padding: 0 1rem;
   color: #1a1a1a; background: #fff; }
 h1, h2, h3 { line-height: 1.2; } h2 { margin-top: 3rem; border-bottom: 1px solid #ccc; }
-nav a { margin-right: 1rem; } figure { margin: 2rem 0; } .wide { overflow-x: auto; }
+nav a { margin-right: 1rem; display: inline-block; }
+figure { margin: 2rem 0; } .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .2rem .7rem; text-align: left; white-space: nowrap; }
+th, td { padding: .2rem .5rem; text-align: left; white-space: nowrap; }
 td.words { white-space: normal; min-width: 12rem; }
 thead { border-top: 2px solid; border-bottom: 1px solid; }
 tbody { border-bottom: 2px solid; } tr.rule { border-top: 1px solid; }
@@ -170,7 +172,9 @@ def as_html(facts: Sequence[str], tables: Sequence[Table], figures: Figures) -> 
         *(f"<li>{html.escape(fact)}</li>" for fact in facts),
         "</ul>",
     ]
-    links = [(t.name, t.title) for t in tables] + [(name, name) for name, _, _ in figures]
+    links = [(t.name, t.title) for t in tables] + [
+        (n, _short(caption)) for n, caption, _ in figures
+    ]
     body.append(
         "<nav>" + "".join(f'<a href="#{n}">{html.escape(t)}</a>' for n, t in links) + "</nav>"
     )
@@ -193,6 +197,11 @@ def as_html(facts: Sequence[str], tables: Sequence[Table], figures: Figures) -> 
             "</body></html>",
         ]
     )
+
+
+def _short(caption: str) -> str:
+    """The beginning of a caption, as the text of a link."""
+    return re.split("[:;,]", caption)[0]
 
 
 def _write(path: Path, text: str) -> None:
