@@ -457,7 +457,7 @@ class Collection:
         }
 
     def copy_to(self, uri: str | Path) -> Collection:
-        """A copy at another address, verified; one that was interrupted goes on."""
+        """A copy at another address, verified; one that was interrupted is started again."""
         uri = str(uri)
         if engine_of(uri).look(uri) is None:
             copy = Collection.create(

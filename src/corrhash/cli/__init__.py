@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from corrhash import __version__
-from corrhash.cli import collections, demo, lists, models, study
+from corrhash.cli import collections, demo, lists, models, serve, study
 from corrhash.cli.terminal import err, out
 from corrhash.errors import InputError
 
@@ -29,7 +29,7 @@ VERBS = (
     models.encode,
     collections.index,
     collections.search,
-    collections.serve,
+    serve.serve,
     collections.info,
     collections.export,
     collections.copy,

@@ -1,9 +1,8 @@
-"""The verbs on collections: index, search, serve, info, export, copy, engines."""
+"""The verbs on collections: index, search, info, export, copy, engines."""
 
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
 import time
@@ -17,7 +16,13 @@ import typer
 from rich.table import Table
 
 from corrhash.cache_folder import caching_in
-from corrhash.cli.options import CacheOption, MethodOption
+from corrhash.cli.options import (
+    CacheOption,
+    CollectionArgument,
+    MethodOption,
+    ModelOption,
+    method_named,
+)
 from corrhash.cli.terminal import out, progress_bars, say
 from corrhash.errors import InputError
 
@@ -27,17 +32,6 @@ if TYPE_CHECKING:  # heavy parts are imported by the verbs that need them: help 
 
 PATIENCE = 600
 """Seconds for which the processes of other shares wait for the first one to make a collection."""
-
-CollectionArgument = Annotated[
-    str,
-    typer.Argument(metavar="COLLECTION", help="Its address: a folder, or milvus://host:port/name."),
-]
-ModelOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--model", metavar="DIR", help="A folder that **corrhash train** wrote; a folder keeps it."
-    ),
-]
 
 
 def index(
@@ -145,7 +139,7 @@ def search(
     query = " ".join(words or [])
     if (image is None) == (not query):
         raise InputError("Search with words or with --image FILE: one of them, not both.")
-    opened = _open(collection, model, method)
+    opened = open_collection(collection, model, method)
     how: dict[str, Any] = {"where": where, "radius": radius, "offset": offset, "rerank": rerank}
     how["thumbnails"] = sheet is not None
     if image is None:
@@ -161,65 +155,6 @@ def search(
     print_matches(title, matches, offset)
     if sheet is not None and matches:
         say(f"Sheet: {sheet}")
-
-
-def serve(
-    collection: CollectionArgument,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8000,
-    names: Annotated[
-        list[str] | None,
-        typer.Option("--name", help="A host name by which it is called; repeatable."),
-    ] = None,
-    writable: Annotated[
-        bool, typer.Option("--writable", help="Let those who have the token add and delete.")
-    ] = False,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Holds the token; or set CORRHASH_TOKEN."),
-    ] = None,
-    rate: Annotated[
-        float, typer.Option(min=0.1, help="Requests a second of one client, in the long run.")
-    ] = 20.0,
-    model: ModelOption = None,
-    method: MethodOption = None,
-) -> None:
-    """Open a collection to browsers and programs: a page to search on, and an API.
-
-    Answers this machine alone, unless **--host** says otherwise. The log goes to standard error,
-    a line of JSON for each request; what people search for is not in it.
-
-    Example: corrhash serve photos, then open http://127.0.0.1:8000
-    """
-    try:
-        from corrhash.service import limits, run, token
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"The service needs the package {error.name}. Install it: pip install corrhash[serve]."
-        ) from error
-
-    secret = token.read_token(token_file, os.environ.get("CORRHASH_TOKEN"))
-    if writable and secret is None:
-        raise InputError(
-            "Adding and deleting needs a token. Put a long random text into a file and name it "
-            "with --token-file, or into CORRHASH_TOKEN."
-        )
-    if not run.is_loopback(host) and secret is None:
-        say(
-            f"Warning: all who reach {host} can search this collection, and there is no token. "
-            "Put a proxy that knows its users before it."
-        )
-    opened = _open(collection, model, method)
-    say(f"Loading {collection}: {len(opened):,} items")
-    run.serve(
-        opened,
-        host,
-        port,
-        names=tuple(names or ()),
-        token=secret if writable else None,
-        limits=limits.Limits(rate=rate, burst=max(1, int(3 * rate))),
-        ready=lambda address: say(f"Ready: {address}"),
-    )
 
 
 def info(collection: CollectionArgument) -> None:
@@ -273,7 +208,7 @@ def copy(
 
     Example: corrhash copy photos milvus://localhost:19530/photos
     """
-    opened = _open(source, model, method)
+    opened = open_collection(source, model, method)
     with progress_bars():
         copied = opened.copy_to(target)
     say(f"{len(copied):,} items copied and verified: {target}")
@@ -321,9 +256,9 @@ def _target(
             raise InputError(
                 f"There is no collection at {uri} yet. Say which model shall encode it: --model."
             )
-        opened = _open(uri, None, method)
+        opened = open_collection(uri, None, method)
         return _Target(opened.reader, _of_dataset(source, opened.training), lambda: opened)
-    trained = TrainedModel.load(model, _method(method))
+    trained = TrainedModel.load(model, method_named(method))
     pair, of_dataset = (trained.hasher, trained.reader), _of_dataset(source, trained.training)
     if there:
         return _Target(trained.reader, of_dataset, partial(Collection.open, uri, pair))
@@ -366,17 +301,11 @@ def _wait_for(uri: str) -> None:
         time.sleep(0.5)
 
 
-def _open(uri: str, model: Path | None, method: str | None) -> Collection:
+def open_collection(uri: str, model: Path | None, method: str | None) -> Collection:
+    """The collection at an address, under the model that is named or kept with it."""
     from corrhash.collection import Collection
 
-    return Collection.open(uri, model, _method(method))
-
-
-def _method(name: str | None) -> Any:
-    from corrhash.experiments.settings import method_class
-    from corrhash.methods import Hasher
-
-    return Hasher if name is None else method_class(name)
+    return Collection.open(uri, model, method_named(method))
 
 
 def _about(uri: str) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from corrhash.cli.options import (
     ModelArgument,
     RootOption,
     SeedOption,
+    method_named,
 )
 from corrhash.cli.score_tables import print_scores, say_split
 from corrhash.cli.terminal import err, out, progress_bars, say
@@ -265,11 +266,9 @@ def export_onnx(
     With **--check** it says how many bits differ, and ends with code 1 if one does whose score is
     not within 0.00001 of 0.
     """
-    from corrhash.experiments.settings import method_class
-    from corrhash.methods import Hasher
     from corrhash.methods.onnx_export import export_onnx as export
 
-    for path in export(model, Hasher if method is None else method_class(method)):
+    for path in export(model, method_named(method)):
         say(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
     if check is not None:
         with progress_bars(), caching_in(cache):
@@ -330,11 +329,9 @@ def _described(split: RetrievalSplit) -> dict[str, Any]:
 
 def _load_model(folder: Path, dataset: str, method: str | None) -> Any:
     from corrhash.datasets import DATASETS, place_of
-    from corrhash.experiments.settings import method_class
     from corrhash.experiments.trained_model import TrainedModel
-    from corrhash.methods import Hasher
 
-    trained = TrainedModel.load(folder, Hasher if method is None else method_class(method))
+    trained = TrainedModel.load(folder, method_named(method))
     place_of(dataset)
     if dataset != trained.dataset and (dataset in DATASETS or trained.dataset in DATASETS):
         raise InputError(

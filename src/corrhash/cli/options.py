@@ -1,7 +1,7 @@
-"""Options that verbs of several files take."""
+"""Options that verbs of several files take, and what they stand for."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -45,3 +45,21 @@ BitsOption = Annotated[int, typer.Option("--bits", help="Length of the codes, 1 
 SeedOption = Annotated[
     int, typer.Option(min=0, help="The same seed gives the same split and codes.")
 ]
+CollectionArgument = Annotated[
+    str,
+    typer.Argument(metavar="COLLECTION", help="Its address: a folder, or milvus://host:port/name."),
+]
+ModelOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--model", metavar="DIR", help="A folder that **corrhash train** wrote; a folder keeps it."
+    ),
+]
+
+
+def method_named(name: str | None) -> Any:
+    """What ``MethodOption`` names: the class that loads a model."""
+    from corrhash.experiments.settings import method_class
+    from corrhash.methods import Hasher
+
+    return Hasher if name is None else method_class(name)
