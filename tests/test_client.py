@@ -63,6 +63,25 @@ def test_photos_of_any_size_are_searched_with_and_added(both, tmp_path):
     client.delete("photo")
 
 
+def test_a_picture_that_cannot_be_read_is_skipped_as_in_a_collection(both, tmp_path):
+    client, collection, scenes = both
+    (tmp_path / "bad.jpg").write_bytes(b"not a picture")
+    records = [
+        {"image": tmp_path / "bad.jpg"},
+        {"image": tmp_path / "gone.jpg"},
+        {"key": "words", "image": tmp_path / "bad.jpg", "text": "sea boat"},
+        {"key": "good", "image": scenes.images[0]},
+    ]
+    added = client.add(records)
+    assert client.delete(["words", "good"]) == 2
+    here = collection.add(records)
+    collection.delete(["words", "good"])
+    assert (added.new, set(added.skipped)) == (here.new, set(here.skipped))
+    assert added.new == 2
+    assert "Cannot read the picture" in added.skipped[str(tmp_path / "bad.jpg")]
+    assert "There is no picture" in added.skipped[str(tmp_path / "gone.jpg")]
+
+
 def test_a_large_photo_is_seen_as_if_its_file_were_uploaded(tmp_path):
     Image.fromarray(noise(3000, 4000)).save(tmp_path / "photo.jpg")
     uploaded = read_picture((tmp_path / "photo.jpg").read_bytes(), Limits())

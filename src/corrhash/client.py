@@ -15,7 +15,7 @@ import urllib3
 from corrhash.collection import Added, Match
 from corrhash.errors import InputError
 from corrhash.index.item import Item
-from corrhash.records import as_sent, open_picture
+from corrhash.records import Unusable, as_sent, open_picture
 
 BATCH = 50
 """Items that are sent at once, at most."""
@@ -66,12 +66,14 @@ class Client:
     def add(self, records: Iterable[Mapping[str, Any]], *, batch: int = BATCH) -> Added:
         """Add items: key, image, text, labels and metadata, as far as they are known.
 
-        They are read as they come, and sent as many at once as a service takes.
+        They are read as they come, and sent as many at once as a service takes. As in a collection,
+        items are skipped, and told, where there is nothing but a picture that cannot be read.
         """
+        skipped: dict[str, str] = {}
         added = Added()
-        for items in _batches(map(_sendable, records), batch):
+        for items in _batches(_sendable_items(records, skipped), batch):
             added += Added(**self._json("POST", "/api/v1/items", {"items": items}))
-        return added
+        return added + Added(skipped=skipped)
 
     def delete(self, keys: str | Sequence[str]) -> int:
         """Forget items by key; how many of them were there."""
@@ -160,14 +162,30 @@ def _picture_file(image: Any) -> tuple[bytes, str]:
     return file.getvalue(), "image/png"
 
 
-def _sendable(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record in JSON, its picture in base64."""
+def _sendable_items(
+    records: Iterable[Mapping[str, Any]], skipped: dict[str, str]
+) -> Iterator[dict[str, Any]]:
+    """Records as they are sent; ``skipped`` learns of those that cannot be."""
+    for record in records:
+        item = _sendable(record)
+        if isinstance(item, Unusable):
+            skipped[item.key] = item.reason
+        else:
+            yield item
+
+
+def _sendable(record: Mapping[str, Any]) -> dict[str, Any] | Unusable:
+    """A record in JSON, its picture in base64; only its words where that cannot be read."""
     content = dict(record)
-    image = content.get("image")
+    image = content.pop("image", None)
+    if isinstance(image, (str, Path)):
+        content.setdefault("key", str(image))
     if image is not None:
-        content["image"] = base64.b64encode(_picture_file(image)[0]).decode()
-        if isinstance(image, (str, Path)):
-            content.setdefault("key", str(image))
+        try:
+            content["image"] = base64.b64encode(_picture_file(image)[0]).decode()
+        except InputError as error:
+            if not content.get("text"):
+                return Unusable(content.get("key", ""), str(error))
     if "metadata" in content:
         content["metadata"] = Item(metadata=content["metadata"]).metadata  # plain values
     return content

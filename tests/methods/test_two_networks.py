@@ -95,11 +95,26 @@ def test_layers_that_a_file_lacks_are_new(trunk_file):
     assert len(new) == 4 + 2  # fc6, fc7 and the hash layer
 
 
-def test_a_frozen_network_must_not_have_random_layers(trunk_file):
+def test_a_frozen_network_still_trains_the_layers_that_its_file_lacks(trunk_file):
     networks = Networks("alexnet", image_weights=trunk_file, image_frozen=True)
     network = make_image_network(networks, None, 8)
-    with pytest.raises(InputError, match=r"lacks 'classifier.1.weight', which would stay random"):
-        load_image_weights(network, networks)
+    load_image_weights(network, networks)
+    old, new = parameters_by_origin([network])
+    assert (len(old), len(new)) == (0, 4 + 2)  # fc6, fc7 and the hash layer
+    network.train()
+    assert network.body.classifier[0].training  # their dropout too
+    network(torch.rand(2, 3, 64, 64)).sum().backward()
+    assert network.body.classifier[1].weight.grad is not None
+    assert network.body.features[0].weight.grad is None
+
+
+def test_a_network_that_is_frozen_as_a_whole_stays_out_of_training_mode(small_file):
+    networks = Networks(image_weights=small_file, image_frozen=True)
+    network = make_image_network(networks, None, 8)
+    load_image_weights(network, networks)
+    network.train()
+    assert not any(layer.training for layer in network.body.modules())
+    assert [parameter.requires_grad for parameter in network.body.parameters()].count(True) == 0
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,9 @@ def train(
     frozen: Annotated[
         bool,
         typer.Option(
-            "--frozen", help="Train only the hash layer of the backbone. Needs pretrained weights."
+            "--frozen",
+            help="Keep the weights of the backbone; train its hash layer, and layers that the file "
+            "lacks.",
         ),
     ] = False,
     device: Annotated[

@@ -19,7 +19,7 @@ class PictureOptions:
     image_features : what pictures become; by default what the method asks for.
     backbone : the network that is trained on pictures.
     weights : of the network that computes the features, or that is trained.
-    frozen : train nothing of the network but its hash layer.
+    frozen : keep the weights as they are; train the hash layer, and layers that the file lacks.
     device : what computes and trains.
     """
 

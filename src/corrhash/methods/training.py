@@ -33,8 +33,8 @@ class Training:
         at full speed drive their scores into the corners of the cube before they mean anything.
     schedule : after that, ``cosine`` or ``linear`` to zero, ``step`` (a tenth after two thirds), or
         ``constant``.
-    new_layers : the learning rate of new layers is multiplied by this, where the image network
-        starts from pretrained weights.
+    new_layers : the learning rate of new layers is multiplied by this, where pretrained ones are
+        trained beside them.
     validate_every : epochs between two looks at the validation pairs; the best epoch is kept.
     seed : of initialisation, order, dropout and augmentation.
     device : ``cpu``, ``cuda`` or ``mps``.

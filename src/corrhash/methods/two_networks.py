@@ -27,7 +27,8 @@ class Networks:
     image : the network for pictures: a name in ``BACKBONES``, or ``hf:`` and a folder or hub id.
         Ready feature vectors go through hidden layers of their own instead.
     image_weights : a file of weights, or a name in ``WEIGHTS``; None starts from scratch.
-    image_frozen : train nothing of the image network but its hash layer.
+    image_frozen : keep what the image network starts from; only its hash layer, and layers that its
+        file of weights lacks, are trained.
     image_size : side in pixels of what the image network sees, in training a random part of a
         picture that is larger by the same ratio as usual; None is the network's own (224 of 256
         for AlexNet). Not for ``hf:`` encoders, which bring theirs.
@@ -66,11 +67,17 @@ class Hashing(nn.Module):
             body.requires_grad_(False)
 
     def train(self, mode: bool = True) -> Hashing:
-        """Training mode; a frozen body never enters it."""
+        """Training mode; a body that is frozen as a whole never enters it."""
         super().train(mode)
-        if self.frozen:
+        if self.frozen and not self.from_scratch:
             self.body.eval()
         return self
+
+    def start_new(self, names: tuple[str, ...]) -> None:
+        """These parameters of a pretrained body start from scratch, so they are always trained."""
+        self.from_scratch = names
+        for name in names:
+            self.body.get_parameter(name).requires_grad_()
 
     def forward(self, inputs: Any) -> Tensor:
         """(n, n_bits) scores, in [-1, 1] where the hash layer is bounded."""
@@ -127,13 +134,7 @@ def load_image_weights(network: Hashing, networks: Networks) -> str:
     if networks.image_weights is None:
         return f"{networks.image}, from scratch"
     loaded = load_weights(network.body, networks.image_weights)
-    if networks.image_frozen and loaded.from_scratch:
-        raise InputError(
-            f"image_frozen keeps {networks.image} as it is, but {loaded.source} lacks "
-            f"{loaded.from_scratch[0]!r}, which would stay random. Train the network, or use "
-            "features of the layers that are there: image_features='alexnet-pool5'."
-        )
-    network.from_scratch = loaded.from_scratch
+    network.start_new(loaded.from_scratch)
     return f"{networks.image}, {loaded}; the hash layer is new"
 
 

@@ -92,8 +92,13 @@ class AlexNet(nn.Module):
 
 
 def _start(layer: nn.Module) -> None:
-    """The start that He et al. (2015) propose for ReLU, so that depth does not change the scale."""
-    if isinstance(layer, (nn.Conv2d, nn.Linear)) and layer.bias is not None:
+    """The start that He et al. (2015) propose for ReLU, so that depth does not change the scale.
+
+    Not for fc6 and fc7, which start as PyTorch starts them, smaller, as in :class:`MLP`: on
+    photographs, above the convolutions of a pretrained network, validation MAP after two epochs was
+    .363 against .303.
+    """
+    if isinstance(layer, nn.Conv2d) and layer.bias is not None:
         nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
         nn.init.zeros_(layer.bias)
 
