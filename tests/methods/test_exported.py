@@ -68,9 +68,12 @@ def test_roots_of_features_that_are_never_negative_are_exported(pairs, tmp_path)
     check_same_scores(hasher, Hasher.load(tmp_path), positive)
 
 
-@pytest.mark.parametrize("size", [None, 40])
-def test_networks_on_pictures_give_the_same_scores(size, pictures, tmp_path):
-    hasher = METHODS["chn"](24, networks=Networks(image_size=size), training=QUICK)
+@pytest.mark.parametrize(
+    "networks",
+    [Networks(), Networks(image_size=40), Networks("alexnet-pool5", image_size=64, width=8)],
+)
+def test_networks_on_pictures_give_the_same_scores(networks, pictures, tmp_path):
+    hasher = METHODS["chn"](24, networks=networks, training=QUICK)
     hasher._build({"image": None, "text": 2})
     hasher.history_ = []
     hasher.save(tmp_path)

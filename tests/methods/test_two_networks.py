@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from corrhash import InputError
 from corrhash.datasets import PairedDataset
@@ -115,6 +115,36 @@ def test_a_network_that_is_frozen_as_a_whole_stays_out_of_training_mode(small_fi
     network.train()
     assert not any(layer.training for layer in network.body.modules())
     assert [parameter.requires_grad for parameter in network.body.parameters()].count(True) == 0
+
+
+HIDDEN = {"width": 8, "depth": 2, "noise": 0.0, "image_size": 64}
+
+
+def test_hidden_layers_on_convolutions_are_new(trunk_file):
+    networks = Networks("alexnet-pool5", image_weights=trunk_file, **HIDDEN)
+    network = make_image_network(networks, None, 8)
+    said = load_image_weights(network, networks)
+    assert said.startswith(f"alexnet-pool5, 10 parameters from {trunk_file}; from scratch: nothing")
+    assert said.endswith("hidden layers and the hash layer are new")
+    old, new = parameters_by_origin([network])
+    assert (len(old), len(new)) == (10, 4 + 2)
+
+
+def test_hidden_layers_on_frozen_convolutions_learn_as_they_do_on_their_features(
+    pairs, trunk_file, tmp_path
+):
+    networks = Networks("alexnet-pool5", image_weights=trunk_file, image_frozen=True, **HIDDEN)
+    hasher = CHN(8, networks=networks, training=Training(epochs=1)).fit(pairs, pairs)
+    body = hasher.image_network_.body
+    pixels = body.preprocessing.plain(body.preprocessing.read(pairs.images))
+    with torch.no_grad():
+        features = body.trunk(torch.from_numpy(pixels))
+    torch.testing.assert_close(body.hidden.standardise.mean, features.mean(dim=0))
+    start = load_file(trunk_file)["features.0.weight"]
+    assert torch.equal(body.trunk.features[0].weight, start)
+    hasher.save(tmp_path / "model")
+    again = Hasher.load(tmp_path / "model").score_image(pairs.images)
+    np.testing.assert_array_equal(again, hasher.score_image(pairs.images))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from corrhash import InputError
-from corrhash.networks.alexnet import AlexNet
+from corrhash.networks.alexnet import AlexNet, AlexNetTrunk
 from corrhash.networks.hash_layer import HashLayer
 from corrhash.networks.inputs import VectorInputs
 from corrhash.networks.mlp import MLP
@@ -61,6 +61,12 @@ def test_alexnet_of_any_size(side, tmp_path):
         nn.Linear(256 * 6 * 6, 8), nn.ReLU(), nn.Dropout(), nn.Linear(8, 8)
     )
     check_same([network, HashLayer(8, 4)], (3, side, side), tmp_path)
+
+
+def test_the_convolutions_of_alexnet_alone(tmp_path):
+    torch.manual_seed(0)
+    network = AlexNetTrunk().apply(reset)
+    check_same([network, HashLayer(network.n_features, 4)], (3, 100, 100), tmp_path)
 
 
 def reset(layer):

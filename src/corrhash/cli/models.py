@@ -61,7 +61,8 @@ def train(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="The network that is trained on pictures: small, alexnet, hf:FOLDER or hf:HUB-ID.",
+            help="The network that is trained on pictures: small, alexnet, alexnet-pool5 (its "
+            "convolutions, with hidden layers as for features), hf:FOLDER or hf:HUB-ID.",
         ),
     ] = None,
     weights: Annotated[

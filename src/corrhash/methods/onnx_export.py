@@ -15,7 +15,7 @@ from corrhash.errors import InputError
 from corrhash.methods.base import Hasher, read_description
 from corrhash.methods.exported import FORMAT, ONNX_FILE, ExportedNetwork
 from corrhash.methods.network_hasher import NetworkHasher
-from corrhash.methods.two_networks import Hashing, Vectors
+from corrhash.methods.two_networks import Hashing, OnTrunk, Vectors
 
 
 def export_onnx(folder: str | Path, method: type[Hasher] = Hasher) -> list[Path]:
@@ -70,9 +70,13 @@ def _write(folder: Path, side: str, network: Hashing, columns: int | None) -> Ex
 
 def _parts(network: Hashing) -> list[nn.Module]:
     """What inputs go through, one after the other, when they are encoded."""
-    body = network.body
-    layers = [body.standardise, body.layers] if isinstance(body, Vectors) else [body]
-    return [*layers, network.hash]
+    return [*_layers(network.body), network.hash]
+
+
+def _layers(body: nn.Module) -> list[nn.Module]:
+    if isinstance(body, Vectors):
+        return [body.standardise, body.layers]
+    return [body.trunk, *_layers(body.hidden)] if isinstance(body, OnTrunk) else [body]
 
 
 def _onnx_file(layers: list[nn.Module], shape: tuple[int, ...]) -> bytes:

@@ -30,12 +30,20 @@ from corrhash.methods.checkpoint import (
     save_checkpoint,
 )
 from corrhash.methods.processes import Processes
-from corrhash.methods.two_networks import HUB, Networks, detached_state, parameters_by_origin
+from corrhash.methods.two_networks import (
+    HUB,
+    Networks,
+    OnTrunk,
+    Vectors,
+    detached_state,
+    parameters_by_origin,
+)
 from corrhash.metrics import evaluate
 from corrhash.networks.device import as_device, to_device
 from corrhash.networks.inputs import image_inputs, text_inputs
 from corrhash.networks.item_keys import item_keys
 from corrhash.networks.item_noise import drawing_by
+from corrhash.networks.padded_batches import ENCODE_SIZE
 from corrhash.progress import report
 from corrhash.relevance import Similarity
 
@@ -44,6 +52,9 @@ if TYPE_CHECKING:
 
 SIDES = {"image": np.uint64(1), "text": np.uint64(2)}
 """Added to the keys of items, so that image and text networks do not draw alike."""
+
+SCALE_PICTURES = 1000
+"""From which the scale of what a trunk gives is taken, spread over all of them."""
 
 FEW_CODES = 0.05
 """Fewer distinct codes than this share of the validation items is called a collapse."""
@@ -74,8 +85,8 @@ class Trainer:
         self.networks = nn.ModuleDict(
             {"image": hasher.image_network_, "text": hasher.text_network_}
         ).to(self.device)
-        self._learn_scale()
         self.images = image_inputs(pairs.images, hasher.image_network_.body, keep=True)
+        self._learn_scale()
         self.texts = text_inputs(pairs.texts, hasher.text_network_.body)
         self._together = {
             side: self.processes.together(network) for side, network in self.networks.items()
@@ -108,11 +119,23 @@ class Trainer:
         self.hasher.history_ = self.history
 
     def _learn_scale(self) -> None:
-        """Mean and deviation of ready features, taken from the training pairs."""
-        standardise = getattr(self.hasher.image_network_.body, "standardise", None)
-        if standardise is not None:
+        """Mean and deviation of what hidden layers read of images, taken from training items."""
+        body = self.hasher.image_network_.body
+        if isinstance(body, Vectors):
             values = torch.from_numpy(np.asarray(self.pairs.images, dtype=np.float32))
-            standardise.learn(values.to(self.device))
+            body.standardise.learn(values.to(self.device))
+        elif isinstance(body, OnTrunk):
+            body.hidden.standardise.learn(self._trunk_outputs(body))
+
+    @torch.no_grad()
+    def _trunk_outputs(self, body: OnTrunk) -> Tensor:
+        """(n, n_features) that a trunk makes of training pictures before anything is trained."""
+        n = len(self.pairs.images)
+        rows = np.unique(np.linspace(0, n - 1, SCALE_PICTURES).astype(np.int64))
+        parts = np.array_split(rows, -(-len(rows) // ENCODE_SIZE))
+        return torch.cat(
+            [body.trunk(to_device(self.images.batch(part), self.device)) for part in parts]
+        )
 
     def _epoch(self, epoch: int) -> dict[str, float]:
         """All passes over the pairs; the means of the loss and of what is watched."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -37,7 +37,8 @@ class Networks:
     root : take square roots of ready image features, if none is negative in training.
     noise : deviation of the noise on ready image features in training, where 1 is the deviation
         of the features themselves.
-    width, depth, dropout : the hidden layers for ready features and for word occurrences.
+    width, depth, dropout : the hidden layers for ready features, for word occurrences and for
+        backbones that end with their convolutions.
     """
 
     image: str = "small"
@@ -98,6 +99,21 @@ class Vectors(nn.Module):
         return self.layers(self.noise(self.standardise(features)))
 
 
+class OnTrunk(nn.Module):
+    """Pictures through a trunk, and what comes out through hidden layers as ready features go."""
+
+    def __init__(self, trunk: Any, networks: Networks) -> None:
+        super().__init__()
+        self.trunk = trunk
+        # No roots: their slope at zero, where most activations are, has no end.
+        self.hidden = Vectors(trunk.n_features, replace(networks, root=False))
+        self.preprocessing = trunk.preprocessing
+        self.n_features = self.hidden.n_features
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        return self.hidden(self.trunk(pictures))
+
+
 def make_image_network(networks: Networks, n_inputs: int | None, n_bits: int) -> Hashing:
     """The image network; ``n_inputs`` is the length of feature vectors, None for pictures."""
     if n_inputs is not None:
@@ -114,6 +130,8 @@ def make_image_network(networks: Networks, n_inputs: int | None, n_bits: int) ->
         body: Any = HubImageEncoder(networks.image, frozen=networks.image_frozen)
         return Hashing(body, n_bits, pretrained=True, frozen=networks.image_frozen)
     body = BACKBONES[networks.image]()
+    if getattr(body, "needs_hidden_layers", False):
+        body = OnTrunk(body, networks)
     if networks.image_size is not None:
         body.preprocessing = body.preprocessing.at_size(networks.image_size)
     if networks.image_frozen and networks.image_weights is None:
@@ -133,6 +151,11 @@ def load_image_weights(network: Hashing, networks: Networks) -> str:
         return f"{networks.image} with its own weights; the hash layer is new"
     if networks.image_weights is None:
         return f"{networks.image}, from scratch"
+    if isinstance(network.body, OnTrunk):
+        loaded = load_weights(network.body.trunk, networks.image_weights)
+        hidden = dict(network.body.hidden.named_parameters(prefix="hidden"))
+        network.start_new(tuple(hidden))
+        return f"{networks.image}, {loaded}; hidden layers and the hash layer are new"
     loaded = load_weights(network.body, networks.image_weights)
     network.start_new(loaded.from_scratch)
     return f"{networks.image}, {loaded}; the hash layer is new"

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 
 from corrhash.errors import InputError
-from corrhash.networks.alexnet import AlexNet
+from corrhash.networks.alexnet import AlexNet, AlexNetTrunk
 from corrhash.networks.hash_layer import HashLayer
 from corrhash.networks.small import SmallCNN
 from corrhash.networks.standardise import Standardise
@@ -149,6 +149,12 @@ class _Graph:
     @_write.register
     def _(self, layer: AlexNet, x: str) -> str:
         for part in (layer.features, layer.avgpool, nn.Flatten(), layer.classifier):
+            x = self.write(part, x)
+        return x
+
+    @_write.register
+    def _(self, layer: AlexNetTrunk, x: str) -> str:
+        for part in (layer.features, layer.avgpool, nn.Flatten()):
             x = self.write(part, x)
         return x
 
