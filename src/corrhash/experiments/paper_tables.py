@@ -118,7 +118,8 @@ def beyond_table(found: Gathered, dataset: str) -> Table:
         "New: the database without what was trained on. Unseen: a quarter of the "
         "labels is held out of training, and only they are asked for; their MAP compares with "
         "that of other methods in the same column alone. Distinct codes: different image codes "
-        "among the items of the database, of which few mean a collapse. Seconds of one thread. "
+        "among the items of the database, of which few mean a collapse. Seconds, "
+        "where given, are those of one thread by the clock. "
         f"{seeds_note(found, dataset)}"
     )
     return Table(f"beyond-{dataset}", f"Beyond the paper: {dataset}", heads, body, note)
