@@ -38,6 +38,15 @@ def test_table_1_has_the_methods_and_table_2_the_variants(found):
     assert "2 runs, each with a split of its own" in one.caption
 
 
+def test_captions_name_the_rows_that_were_run_less_often(tmp_path):
+    make_study(tmp_path)
+    results = load_results(tmp_path)
+    less = [r for r in results if (r.experiment.row, r.experiment.seed) != ("scm", 1)]
+    found = Gathered(less)
+    assert "2 runs (SCM: 1), each with" in paper_tables.map_table(found).caption
+    assert "2 runs, each with" in paper_tables.variants_table(found).caption
+
+
 def test_table_3_tells_what_rounding_costs(found):
     table = paper_tables.rounding_table(found)
     assert texts(table, "image → text", "CHN", "lost") == [".050", ".050"]

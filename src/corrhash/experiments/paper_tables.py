@@ -33,7 +33,11 @@ def map_table(found: Gathered) -> Table:
     without = [row for row in found.rows if row not in VARIANTS or row == "chn"]
     rows = [row for row in without if row not in found.own_length]
     return _by_length(
-        found, rows, "table1", "Table 1. MAP of all methods", f"{NUMBERS}. {seeds_note(found)}"
+        found,
+        rows,
+        "table1",
+        "Table 1. MAP of all methods",
+        f"{NUMBERS}. {seeds_note(found, rows)}",
     )
 
 
@@ -46,9 +50,8 @@ def variants_table(found: Gathered) -> Table | None:
         "CHN-M has no margins, CHN-I inner products for cosines, CHN-Q no quantization loss; "
         "CHN-B is CHN ranked by the cosine of its scores, before they are rounded to codes."
     )
-    return _by_length(
-        found, rows, "table2", "Table 2. MAP of CHN and its variants", f"{note} {seeds_note(found)}"
-    )
+    note = f"{note} {seeds_note(found, rows)}"
+    return _by_length(found, rows, "table2", "Table 2. MAP of CHN and its variants", note)
 
 
 def _by_length(found: Gathered, rows: Sequence[str], name: str, heading: str, note: str) -> Table:
@@ -93,7 +96,7 @@ def rounding_table(found: Gathered) -> Table | None:
     heads += [Head(f"{b} bits", dataset) for dataset, b in columns]
     note = (
         "Before: ranked by the cosine of the scores. After: by the Hamming distance of codes. "
-        f"{seeds_note(found)}"
+        f"{seeds_note(found, rows)}"
     )
     rules = range(3, len(body), 3)
     heading = "Table 3. MAP before and after binarisation"
@@ -120,7 +123,7 @@ def beyond_table(found: Gathered, dataset: str) -> Table:
         "that of other methods in the same column alone. Distinct codes: different image codes "
         "among the items of the database, of which few mean a collapse. Seconds, "
         "where given, are those of one thread by the clock. "
-        f"{seeds_note(found, dataset)}"
+        f"{seeds_note(found, found.rows, dataset)}"
     )
     return Table(f"beyond-{dataset}", f"Beyond the paper: {dataset}", heads, body, note)
 
@@ -158,7 +161,7 @@ def significance_table(found: Gathered, row: str = "chn") -> Table | None:
     note = (
         "Mean difference of MAP and, in brackets, 95 % of 2,000 resamples of the queries; p of a "
         "t-test paired over seeds, where there are several. A bracket that holds zero decides "
-        f"nothing. {seeds_note(found)}"
+        f"nothing. {seeds_note(found, [row, *others])}"
     )
     heading = f"What is better than what: {title(row)} against each"
     return Table("significance", heading, heads, body, note, [len(others)])
@@ -230,14 +233,18 @@ def settings_table(found: Gathered, dataset: str, trials: Sequence[dict[str, Any
     return Table(f"settings-{dataset}", f"Settings: {dataset}", heads, body, note)
 
 
-def seeds_note(found: Gathered, dataset: str | None = None) -> str:
-    """How often each was run, and what the runs vary."""
+def seeds_note(found: Gathered, rows: Sequence[str], dataset: str | None = None) -> str:
+    """How often each row was run, and what the runs vary."""
     notes = []
     for name in found.datasets if dataset is None else [dataset]:
-        times = [len(cell) for (data, _, _), cell in found.cells.items() if data == name]
-        least, most = min(times, default=0), max(times, default=0)
-        often = f"{least} to {most}" if least < most else f"{most}"
-        runs = f"{name}: {often} run{'s' if most > 1 else ''}"
+        times: dict[str, int] = {}  # the least of all lengths
+        for (data, row, _), cell in found.cells.items():
+            if data == name and row in rows:
+                times[row] = min(times.get(row, len(cell)), len(cell))
+        most = max(times.values(), default=0)
+        runs = f"{name}: {most} run{'s' if most > 1 else ''}"
+        fewer = "; ".join(f"{title(row)}: {n}" for row, n in times.items() if n < most)
+        runs += f" ({fewer})" if fewer else ""
         if found.fixed_split(name):
             runs += (
                 " on the split that the dataset fixes, which vary initialisation and sampling "
