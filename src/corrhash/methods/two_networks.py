@@ -35,8 +35,8 @@ class Networks:
     text : ``tags`` for word occurrences, or ``hf:`` and a folder or hub id for sentences.
     text_frozen : train nothing of a sentence encoder but its hash layer.
     root : take square roots of ready image features, if none is negative in training.
-    noise : deviation of the noise on ready image features in training, where 1 is the deviation
-        of the features themselves.
+    noise : deviation of the noise on what hidden layers read of images in training, where 1 is the
+        deviation of that itself.
     width, depth, dropout : the hidden layers for ready features, for word occurrences and for
         backbones that end with their convolutions.
     """
