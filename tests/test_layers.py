@@ -11,7 +11,7 @@ PACKAGE = Path(corrhash.__file__).parent
 
 # Lowest first. A module imports from the lines above its own, and from its own package.
 LAYERS = [
-    ["errors", "docpage", "progress"],
+    ["errors", "docpage", "progress", "freed_memory"],
     ["atomic_write", "cache_folder", "checksum", "lazy_table"],
     ["codes", "kernels"],
     ["ranking", "relevance", "filters", "rerank"],

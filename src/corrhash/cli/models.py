@@ -29,6 +29,7 @@ from corrhash.cli.options import (
 from corrhash.cli.score_tables import print_scores, say_split
 from corrhash.cli.terminal import err, out, progress_bars, say
 from corrhash.errors import InputError
+from corrhash.freed_memory import keep_freed_memory
 
 if TYPE_CHECKING:  # heavy parts are imported by the verbs that need them: help comes at once
     from corrhash.datasets.base import RetrievalSplit
@@ -148,6 +149,8 @@ def train(
     for note in taught.notes:
         say(note)
     started = time.perf_counter()
+    if hasattr(hasher, "training"):
+        keep_freed_memory()
     with progress_bars(), caching_in(cache):
         hasher.fit(taught.train, taught.validation)
     if not first:
