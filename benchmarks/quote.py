@@ -31,12 +31,14 @@ from corrhash.experiments.paper_tables import (
     variants_table,
 )
 from corrhash.experiments.results import load_results, load_trials
-from corrhash.experiments.tables import Table, three_digits
+from corrhash.experiments.tables import Table, mean_and_deviation, three_digits
 
 ROOT = Path(__file__).parent.parent
 QUOTE = re.compile(r"<!-- quote (\S+) (\S+) -->\n(.*?)<!-- end of quote -->", re.DOTALL)
 BOTH = "both-directions"
 """MAP alone, of both directions in one cell."""
+PARTS = "parts"
+"""Rows beside the first of them, with what each loses or gains."""
 
 LEFT_OUT = {
     "claims": ("dataset", "p over seeds", "paper"),
@@ -82,6 +84,8 @@ def quoted(folder: str, name: str) -> str:
     }
     if name == BOTH:
         return both_directions(found, dataset)
+    if name == PARTS:
+        return beside_the_first(found, dataset)
     table = makers[name]()
     assert table is not None, f"{folder} does not have what {name} tells"
     return _wrapped(_narrow(table, dataset).as_markdown())
@@ -133,6 +137,26 @@ def both_directions(found: Gathered, dataset: str) -> str:
         ]
         lines.append(f"| {title(row)} | {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
+
+
+def beside_the_first(found: Gathered, dataset: str) -> str:
+    """A row for every row, and how far its mean lies from that of the first."""
+    (n_bits,) = found.lengths(dataset)
+    first = {d: _mean(found, dataset, found.rows[0], n_bits, d) for d in DIRECTIONS}
+    n_seeds = {len(results) for results in found.cells.values()}
+    lines = [f"| MAP, {n_bits} bits, {min(n_seeds)} seeds | image → text | | text → image | |"]
+    lines.append("|---" * 5 + "|")
+    for row in found.rows:
+        cells: list[str] = []
+        for direction in DIRECTIONS:
+            maps = found.maps(dataset, row, n_bits, direction)
+            cells += [mean_and_deviation(maps), _from(first[direction], maps)]
+        lines.append(f"| {title(row)} | {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def _from(first: float, maps: list[float]) -> str:
+    return three_digits(float(np.mean(maps)) - first, sign=True)
 
 
 def _mean(found: Gathered, dataset: str, row: str, n_bits: int, direction: str) -> float:
