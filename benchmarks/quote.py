@@ -35,10 +35,6 @@ from corrhash.experiments.tables import Table, mean_and_deviation, three_digits
 
 ROOT = Path(__file__).parent.parent
 QUOTE = re.compile(r"<!-- quote (\S+) (\S+) -->\n(.*?)<!-- end of quote -->", re.DOTALL)
-BOTH = "both-directions"
-"""MAP alone, of both directions in one cell."""
-PARTS = "parts"
-"""Rows beside the first of them, with what each loses or gains."""
 
 LEFT_OUT = {
     "claims": ("dataset", "p over seeds", "paper"),
@@ -82,10 +78,8 @@ def quoted(folder: str, name: str) -> str:
         "beyond": lambda: beyond_table(found, dataset),
         "settings": lambda: settings_table(found, dataset, load_trials(ROOT / folder)),
     }
-    if name == BOTH:
-        return both_directions(found, dataset)
-    if name == PARTS:
-        return beside_the_first(found, dataset)
+    if name in OF_DOCUMENTS:
+        return OF_DOCUMENTS[name](found, dataset)
     table = makers[name]()
     assert table is not None, f"{folder} does not have what {name} tells"
     return _wrapped(_narrow(table, dataset).as_markdown())
@@ -150,13 +144,10 @@ def beside_the_first(found: Gathered, dataset: str) -> str:
         cells: list[str] = []
         for direction in DIRECTIONS:
             maps = found.maps(dataset, row, n_bits, direction)
-            cells += [mean_and_deviation(maps), _from(first[direction], maps)]
+            gained = float(np.mean(maps)) - first[direction]
+            cells += [mean_and_deviation(maps), three_digits(gained, sign=True)]
         lines.append(f"| {title(row)} | {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
-
-
-def _from(first: float, maps: list[float]) -> str:
-    return three_digits(float(np.mean(maps)) - first, sign=True)
 
 
 def _mean(found: Gathered, dataset: str, row: str, n_bits: int, direction: str) -> float:
@@ -166,6 +157,10 @@ def _mean(found: Gathered, dataset: str, row: str, n_bits: int, direction: str) 
 
 def _cell(value: float, best: float) -> str:
     return f"**{three_digits(value)}**" if value == best else three_digits(value)
+
+
+OF_DOCUMENTS = {"both-directions": both_directions, "parts": beside_the_first}
+"""Tables that reports do not have."""
 
 
 def main() -> None:

@@ -149,7 +149,7 @@ def train(
     for note in taught.notes:
         say(note)
     started = time.perf_counter()
-    if hasattr(hasher, "training"):
+    if hasattr(hasher, "training"):  # networks, whose every step frees what the next one needs
         keep_freed_memory()
     with progress_bars(), caching_in(cache):
         hasher.fit(taught.train, taught.validation)
