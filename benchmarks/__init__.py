@@ -1,1 +1,1 @@
-"""Speed against other programs, and growth with size, as ratios measured in one run."""
+"""Benchmarks: speed relative to other software, and how cost grows with size."""

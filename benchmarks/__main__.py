@@ -1,6 +1,6 @@
-"""All benchmarks, one after the other: ``python -m benchmarks [--quick]``, or ``make bench``.
+"""Run all benchmarks: ``python -m benchmarks [--quick]``, or ``make bench``.
 
-At the end stands one table of all that has a target. ``--targets`` measures nothing else.
+The last table lists every measurement with a target. ``--targets`` runs only those.
 """
 
 import argparse
@@ -25,26 +25,26 @@ BENCHES: dict[str, Any] = {
     "Growth of methods with the number of pairs": bench_methods,
 }
 WITH_TARGETS = (bench_scan, bench_evaluate, bench_training)
-"""What ``--targets`` measures; collections have targets too, and take long."""
+"""Benchmarks of ``--targets``; those of collections have targets too but take long."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="smaller sizes, no verdicts")
-    parser.add_argument("--targets", action="store_true", help="only what has a target")
-    wanted = parser.parse_args()
+    parser.add_argument("--quick", action="store_true", help="use smaller sizes and no verdicts")
+    parser.add_argument("--targets", action="store_true", help="run only benchmarks with a target")
+    arguments = parser.parse_args()
     print("CPU:", ", ".join(f"{n} {'yes' if has else 'no'}" for n, has in cpu_features().items()))
     measured: list[Row] = []
     for title, bench in BENCHES.items():
-        if wanted.targets and bench not in WITH_TARGETS:
+        if arguments.targets and bench not in WITH_TARGETS:
             continue
-        only = {"targets_only": wanted.targets} if bench in WITH_TARGETS else {}
-        rows = bench.rows(wanted.quick, **only)
-        if not wanted.targets:
+        only = {"targets_only": arguments.targets} if bench in WITH_TARGETS else {}
+        rows = bench.rows(arguments.quick, **only)
+        if not arguments.targets:
             print_rows(title, rows)
         measured += rows
-    if not wanted.quick or wanted.targets:
-        shown = [row for row in measured if row.verdict or wanted.quick]
+    if not arguments.quick or arguments.targets:
+        shown = [row for row in measured if row.verdict or arguments.quick]
         print_rows("Targets", shown)
 
 

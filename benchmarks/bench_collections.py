@@ -1,8 +1,7 @@
-"""Collections in a folder: one query against the bare kernel, LanceDB's own scan and faiss.
+"""Collections in a folder: the cost of a query beyond the bare kernel, and of ingest and loading.
 
-Contenders take turns within one run, query by query. Costs and ratios are of CPU time, that of all
-threads together, which a busy machine does not change; the notes give p50 and p99 by the clock on
-the wall.
+Contenders take turns within one run, query by query. Costs and ratios are CPU times of all
+threads together, which other processes on the machine hardly change. Notes give wall-clock times.
 """
 
 from __future__ import annotations
@@ -17,112 +16,129 @@ from pathlib import Path
 import faiss
 import numpy as np
 
+from benchmarks.baselines import faiss_index, faiss_search
 from benchmarks.measure import Row
-from benchmarks.rivals import faiss_index, faiss_search
 from corrhash.codes import Codes
-from corrhash.collection import Collection
+from corrhash.collection.collection import Collection
 from corrhash.datasets import make_pairs
 from corrhash.index import Item
+from corrhash.index.sqlite import DATABASE_FILE
 from corrhash.kernels import scan
 from corrhash.methods import METHODS
+from corrhash.model import Model
 
 N_BITS, K = 64, 10
 BATCH = 50_000
-ROUNDS = 100
-SLOW_ROUNDS = 5
-"""LanceDB's own scan takes a hundred times as long."""
+ROUNDS = 200
+FILTER = "year >= 2010 and 'label 3' in labels"
 
 
 def random_codes(n: int, seed: int) -> Codes:
+    """Codes of random bits."""
     packed = np.random.default_rng(seed).integers(0, 256, (n, N_BITS // 8), dtype=np.uint8)
     return Codes(packed, N_BITS)
 
 
-def fill(folder: Path, codes: Codes) -> tuple[Collection, float]:
-    """A collection of these codes with a key and a text each, and how many a second went in."""
+def fill(folder: Path, codes: Codes) -> Row:
+    """Create a collection in which each item has a key, a short text, a label and a number."""
     pairs = make_pairs(300, seed=0)
-    collection = Collection.create(folder, METHODS["cvh"](n_bits=N_BITS).fit(pairs))
-    seconds = 0.0
+    collection = Collection.create(folder, Model(METHODS["cvh"](n_bits=N_BITS).fit(pairs)))
+    wall = cpu = 0.0
     for start in range(0, len(codes), BATCH):
         ids = np.arange(start, min(start + BATCH, len(codes)))
-        items = [Item(f"item {number}", f"the text of item {number}") for number in ids.tolist()]
-        started = time.perf_counter()
+        items = [
+            Item(f"item {i}", f"the text of item {i}", [f"label {i % 50}"], {"year": 1990 + i % 30})
+            for i in ids.tolist()
+        ]
+        started, worked = time.perf_counter(), time.process_time()
         collection.index.add(ids, codes[ids], items)
-        seconds += time.perf_counter() - started
-    return collection, len(codes) / seconds
+        wall += time.perf_counter() - started
+        cpu += time.process_time() - worked
+    note = f"in batches of {BATCH:,}, {len(codes) / wall / 1000:.0f} by the clock"
+    return Row(f"{len(codes):,} items added", len(codes) / cpu / 1000, "thousand/CPU-s", note=note)
+
+
+def timed(work: Callable[[], object]) -> tuple[float, str]:
+    """Return CPU seconds, and a note with wall-clock seconds."""
+    started, worked = time.perf_counter(), time.process_time()
+    work()
+    cpu = time.process_time() - worked
+    return cpu, f"{time.perf_counter() - started:.2f} s by the clock"
 
 
 def times(
     contenders: dict[str, Callable[[Codes], object]], rounds: int
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Milliseconds on the wall and of the CPU for each of several queries, taken in turns."""
+    """Return wall-clock and CPU milliseconds of each query, with contenders taking turns."""
     wall: dict[str, list[float]] = {name: [] for name in contenders}
     cpu: dict[str, list[float]] = {name: [] for name in contenders}
     for seed in range(rounds):
         query = random_codes(1, 1000 + seed)
-        for name, ask in contenders.items():
+        for name, search in contenders.items():
             started, worked = time.perf_counter(), time.process_time()
-            ask(query)
+            search(query)
             cpu[name].append(1000 * (time.process_time() - worked))
             wall[name].append(1000 * (time.perf_counter() - started))
     return {name: (np.array(wall[name]), np.array(cpu[name])) for name in contenders}
 
 
 def of_size(n: int, folder: Path) -> list[Row]:
-    """All measurements on ``n`` codes."""
+    """Return all measurements on ``n`` codes."""
     codes = random_codes(n, seed=0)
-    collection, per_second = fill(folder, codes)
-    collection = Collection.open(folder)  # as a process does that only reads
-    planes, index = codes.planes(), faiss_index(codes.packed)
-    table = collection.index._table  # type: ignore[attr-defined]
-
-    def of_lancedb(query: Codes) -> None:
-        found = table.search(query.packed[0].tolist(), vector_column_name="image_code")
-        found.distance_type("hamming").select(["id", "_distance"]).limit(K).to_arrow()
-
-    quick: dict[str, Callable[[Codes], object]] = {
+    ingest = fill(folder, codes)
+    collection = Collection.open(folder)  # as a process that only reads
+    index, planes, flat = collection.index, codes.planes(), faiss_index(codes.packed)
+    warm = random_codes(1, seed=1)
+    scan.nearest(warm.planes(), planes, N_BITS, K)  # compiles
+    load = timed(lambda: index.search(warm, 1))
+    passing = timed(lambda: index.search(warm, 1, where=FILTER))
+    rng = np.random.default_rng(2)
+    contenders: dict[str, Callable[[Codes], object]] = {
         "kernel": lambda query: scan.nearest(query.planes(), planes, N_BITS, K),
         "ids": lambda query: collection.nearest(query, K),
-        "items": lambda query: collection.search_codes(query, K),
-        "faiss": lambda query: faiss_search(index, query.packed, K, heap=True),
+        "items": lambda query: collection.search(codes=query, k=K),
+        "get": lambda query: index.get(rng.integers(0, n, K)),
+        "faiss": lambda query: faiss_search(flat, query.packed, K, heap=True),
     }
-    times(quick, 5)  # compiles, opens files, fills memory
-    taken = times(quick, ROUNDS) | times({"lancedb": of_lancedb}, SLOW_ROUNDS)
-    middle = {name: float(np.median(cpu)) for name, (_, cpu) in taken.items()}
+    times(contenders, 5)  # opens connections, fills caches
+    taken = times(contenders, ROUNDS)
+    cpu = {name: float(np.median(cpu)) for name, (_, cpu) in taken.items()}
     notes = {
         name: f"p50 {np.median(wall):.2f} ms, p99 {np.percentile(wall, 99):.2f} ms"
         for name, (wall, _) in taken.items()
     }
-    load = f"load {os.getloadavg()[0]:.1f}"
+    over = {
+        name: float(np.median(taken[name][1] - taken["kernel"][1])) for name in ("ids", "items")
+    }
     what = f"{n:,} x {N_BITS} bits, one query, k = {K}"
-    in_memory, on_disk = bytes_in_memory(collection) / n, bytes_on_disk(folder) / n
-    cost = {name: middle[name] - middle["kernel"] for name in ("ids", "items")}
+    note = f"{notes['kernel']}, load {os.getloadavg()[0]:.1f}"
     return [
-        Row(f"{what}: the kernel alone", 1.0, "", note=f"{notes['kernel']}, {load}"),
-        Row(f"{what}: ids and distances", cost["ids"], "ms more", note=notes["ids"], limit=1.0),
-        Row(f"{what}: items too", cost["items"], "ms more", note=notes["items"], limit=4.0),
-        Row(what, middle["lancedb"] / middle["ids"], "x LanceDB's scan", note=notes["lancedb"]),
-        Row(what, middle["faiss"] / middle["ids"], "x faiss", note=notes["faiss"]),
-        Row(f"{n:,} items added", per_second / 1000, "thousand a second", note=f"by {BATCH:,}"),
-        Row(f"{n:,} items in memory", in_memory, "bytes an item"),
-        Row(f"{n:,} items on disk", on_disk, "bytes an item", note="with keys and short texts"),
+        Row(f"{what}: kernel alone", cpu["kernel"], "ms", note=note),
+        Row(f"{what}: ids over kernel", over["ids"], "ms", note=notes["ids"], limit=0.1),
+        Row(f"{what}: items over kernel", over["items"], "ms", note=notes["items"], limit=0.5),
+        Row(f"{n:,} items: {K} by id", cpu["get"], "ms", note=notes["get"], limit=0.1),
+        Row(what, cpu["faiss"] / cpu["ids"], "x faiss", note=notes["faiss"]),
+        ingest,
+        Row(f"{n:,} codes loaded", load[0], "CPU-s", note=load[1]),
+        Row(f"{n:,} items filtered once", passing[0], "CPU-s", note=f"{FILTER}; {passing[1]}"),
+        Row(f"{n:,} codes in memory", bytes_in_memory(collection) / n, "bytes/item"),
+        Row(f"{n:,} items on disk", bytes_on_disk(folder) / n, "bytes/item"),
     ]
 
 
 def bytes_in_memory(collection: Collection) -> int:
-    """What the codes, ids and places of a folder take."""
-    tables = collection.index._tables.values()  # type: ignore[attr-defined]
-    arrays = [a for t in tables for a in (t._ids, t._places, t._planes)]
-    return sum(array.nbytes for array in arrays)
+    """Return the bytes of codes and ids in memory."""
+    tables = collection.index._codes.tables.values()  # type: ignore[attr-defined]
+    return sum(table.nbytes for table in tables)
 
 
 def bytes_on_disk(folder: Path) -> int:
-    """What the table takes once its files are merged."""
-    return sum(path.stat().st_size for path in (folder / "items.lance").rglob("*.lance"))
+    """Return the size of the database."""
+    return (folder / DATABASE_FILE).stat().st_size
 
 
 def rows(quick: bool = False) -> list[Row]:
-    """All measurements; a tenth of the size if ``quick``, for which the limits are not meant."""
+    """Return all measurements; with ``quick`` on a tenth of the items and without limits."""
     faiss.omp_set_num_threads(1)
     part = 10 if quick else 1
     measured = []

@@ -1,7 +1,7 @@
-"""The exact scan against other programs and against the memory: ratios from interleaved runs.
+"""The exact scan against other programs and against memory bandwidth, as ratios of one run.
 
-Each contender is timed in turn, several rounds long, and its best round counts: CPU time of one
-thread, except for the row on two threads. Times are not printed, because the machine is shared.
+Contenders take turns for several rounds, and the best round of each counts: CPU time of one thread,
+except for two threads. Times are not printed, because the machine can be shared.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ import torch
 from numba import njit, types
 from numba.extending import intrinsic
 
+from benchmarks.baselines import exact_baselines, faiss_index, faiss_search
 from benchmarks.measure import Row, best_times, cpu_features, on_two_cores, peak_memory
-from benchmarks.rivals import faiss_index, faiss_search, slow_rivals
 from corrhash.codes import Codes
-from corrhash.index.exact import ExactIndex
-from corrhash.index.item import Item
+from corrhash.index.items import Item
+from corrhash.index.memory import MemoryIndex
 from corrhash.kernels import scan
 from corrhash.kernels.multi_index import MultiIndex
-from corrhash.kernels.vectors import emit_prefetch
+from corrhash.kernels.simd import emit_prefetch
 
 
 def random_codes(n: int, n_bits: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Random codes as faiss wants them, (n, n_bits / 8), and as the scan does, (n_words, n)."""
+    """Return random codes in the layouts of faiss, (n, n_bits / 8), and the scan, (n_words, n)."""
     packed = np.random.default_rng(seed).integers(0, 256, (n, n_bits // 8), dtype=np.uint8)
     return packed, np.ascontiguousarray(packed.view(np.uint64).T)
 
 
 def clustered_codes(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Codes of 64 bits that follow labels, several to an item, as those of a trained model do."""
+    """Return 64-bit codes that follow several labels per item, like those of a trained model."""
     n_labels, at_once = 24, 500_000
     meaning = np.random.default_rng(0).normal(size=(n_labels, 64)).astype(np.float32)
     random = np.random.default_rng(seed)
@@ -51,20 +51,20 @@ def clustered_codes(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def compare(ours: tuple[np.ndarray, np.ndarray], theirs: tuple[np.ndarray, np.ndarray]) -> str:
-    """Whether two answers agree, as far as the order of equal distances lets them.
+    """Report whether two results agree, up to the order of ties.
 
-    faiss orders equal distances as it likes. Distances must be the same; rows must be the same
-    once ties stand in row order, except at the last distance, where each may keep other rows.
+    faiss returns ties in any order. Distances must be equal. Rows must be equal once ties are in
+    row order, except at the last distance, where each program can keep other rows.
     """
     (rows, distances), (their_rows, their_distances) = ours, theirs
     if not np.array_equal(distances, their_distances):
         return "distances differ"
     if np.array_equal(rows, their_rows):
-        return "ids identical outright"
+        return "ids identical"
     order = np.lexsort((their_rows, their_distances), axis=1)
     differ = rows != np.take_along_axis(their_rows, order, axis=1)
     inner = distances < distances[:, -1:]
-    return "ids differ" if (differ & inner).any() else "ids identical but for ties"
+    return "ids differ" if (differ & inner).any() else "ids identical except for ties"
 
 
 def against_faiss(
@@ -76,9 +76,9 @@ def against_faiss(
     rounds: int = 7,
     with_slow: bool = False,
 ) -> Row:
-    """How many times faster than the better of the two modes of ``IndexBinaryFlat``.
+    """Measure the speedup over the better of the two modes of ``IndexBinaryFlat``.
 
-    ``with_slow`` also times programs that are slower, less often; the note tells their ratios.
+    ``with_slow`` also times slower programs, in fewer rounds; the note gives their ratios.
     """
     packed, planes = random_codes(n, n_bits, seed=0)
     packed_queries, query_planes = random_codes(n_queries, n_bits, seed=1)
@@ -87,7 +87,7 @@ def against_faiss(
     def ours() -> tuple[np.ndarray, np.ndarray]:
         return scan.nearest(query_planes, planes, n_bits, k, threads=1)
 
-    # Compiled on a few rows first: the compiler takes more memory than the search.
+    # Compile on a few rows first: the compiler takes more memory than the search.
     scan.nearest(query_planes, np.ascontiguousarray(planes[:, :k]), n_bits, k, threads=1)
     memory = peak_memory(ours)
     rows, distances = ours()
@@ -111,20 +111,20 @@ def against_faiss(
 def against_others(
     packed: np.ndarray, packed_queries: np.ndarray, distances: np.ndarray, ours: float
 ) -> str:
-    """How many times faster than each of the slow programs, whose distances must be the same."""
-    contenders = slow_rivals(packed, packed_queries, distances.shape[1])
+    """Return the speedups over slow programs, whose distances must be equal."""
+    contenders = exact_baselines(packed, packed_queries, distances.shape[1])
     for name, run in contenders.items():
         if not np.array_equal(run(), distances):
-            raise SystemExit(f"{name} finds other distances.")
+            raise SystemExit(f"{name} returned other distances.")
     best = best_times(contenders, 2, time.process_time)
     return ", ".join(f"{spent / ours:.0f} x {name}" for name, spent in best.items())
 
 
 def two_threads(n: int, n_queries: int, target: float | None = 1.8, rounds: int = 30) -> Row:
-    """How many times faster two threads are than one, by the clock on the wall.
+    """Measure the wall-clock speedup of two threads over one.
 
-    On a busy machine two threads share one core's worth of time: the note gives the load, and the
-    CPU time of both threads together, which tells what two free cores would give.
+    On a busy machine two threads share the time of one core. The note gives the load, and the
+    speedup that two idle cores would give, from the CPU time of both threads.
     """
     _, planes = random_codes(n, 64, seed=2)
     _, query_planes = random_codes(n_queries, 64, seed=3)
@@ -138,13 +138,13 @@ def two_threads(n: int, n_queries: int, target: float | None = 1.8, rounds: int 
     queries = f"{n_queries:,} queries" if n_queries > 1 else "one query"
     what = f"{n:,} x 64 bits, {queries}, k = 100, two threads"
     free = 2 * cpu["one"] / cpu["two"]
-    note = f"by the clock at load {os.getloadavg()[0]:.1f}; by CPU time two free cores give "
+    note = f"wall clock at load {os.getloadavg()[0]:.1f}; two idle cores would give "
     return Row(what, wall["one"] / wall["two"], "x one thread", target, f"{note}{free:.2f}")
 
 
 @intrinsic
 def prefetch(typing_context: Any, plane: Any, index: Any) -> Any:
-    """Ask for the cache line of ``plane[index]``."""
+    """Prefetch the cache line of ``plane[index]``."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(plane)(context, builder, arguments[0]).data
@@ -156,7 +156,7 @@ def prefetch(typing_context: Any, plane: Any, index: Any) -> Any:
 
 @njit(nogil=True, boundscheck=False)
 def read(plane: np.ndarray) -> int:
-    """Add up all words, with the prefetch of the scan: as fast as the memory gives them."""
+    """Sum all words with the prefetch of the scan, at the speed of memory."""
     total = np.uint64(0)
     step = np.uint64(64)
     for start in range(np.uint64(0), np.uint64(len(plane)) // step * step, step):
@@ -168,9 +168,9 @@ def read(plane: np.ndarray) -> int:
 
 
 def one_query(n: int, n_databases: int = 3, rounds: int = 12) -> list[Row]:
-    """One query on a database that the cache does not hold, against reading it and against faiss.
+    """Measure one query on a database outside the cache, against reading it and against faiss.
 
-    The contenders walk round several databases, so that none finds its own in the cache.
+    The contenders rotate over several databases, so that none is in the cache.
     """
     packed_query, query_planes = random_codes(1, 64, seed=4)
     codes = [random_codes(n, 64, seed=5 + i) for i in range(n_databases)]
@@ -196,14 +196,14 @@ def one_query(n: int, n_databases: int = 3, rounds: int = 12) -> list[Row]:
     return [
         Row(what, best["read"] / best["ours"], "of a prefetching read", 0.9, memory=memory),
         Row(what, min(best["heap"], best["counts"]) / best["ours"], "x faiss"),
-        Row(f"{n:,} x 64 bits, scanned", 8 + memory * 2**20 / n, "bytes a code", limit=9.0),
+        Row(f"{n:,} x 64 bits, scanned", 8 + memory * 2**20 / n, "bytes/code", limit=9.0),
     ]
 
 
 def multi_index(n: int, clustered: bool, ks: tuple[int, ...], n_queries: int = 20) -> list[Row]:
-    """Lone queries by multi-index hashing, against the scan and against faiss.
+    """Measure single queries by multi-index hashing, against the scan and against faiss.
 
-    The tables are made before; the note tells how long that takes.
+    The tables are built before; the note gives the time.
     """
     draw = clustered_codes if clustered else partial(random_codes, n_bits=64)
     (packed, planes), (_, queries) = draw(n, seed=1), draw(n_queries, seed=2)
@@ -213,7 +213,7 @@ def multi_index(n: int, clustered: bool, ks: tuple[int, ...], n_queries: int = 2
     tables = MultiIndex.build(planes[0], threads=1)
     built = time.process_time() - started
     memory = sum(a.nbytes for a in (tables.begins, tables.codes, tables.rows)) / 2**20
-    kind = "like a model's" if clustered else "random"
+    kind = "clustered" if clustered else "random"
     measured = []
     for k in ks:
         contenders = {
@@ -221,34 +221,34 @@ def multi_index(n: int, clustered: bool, ks: tuple[int, ...], n_queries: int = 2
             "scan": lambda query, k=k: scan.nearest(query, planes, 64, k, threads=1),
             "faiss": lambda query, k=k: faiss_search(index, query.view(np.uint8), k, heap=True),
         }
-        spent = of_lone_queries(contenders, queries)
+        spent = single_query_times(contenders, queries)
         what = f"{n:,} x 64 bits, {kind}, one query, k = {k:,}, multi-index"
-        note = f"{spent['faiss'] / spent['tables']:.1f} x faiss with a heap; made in {built:.1f} s"
+        note = f"{spent['faiss'] / spent['tables']:.1f} x faiss with a heap; built in {built:.1f} s"
         ratio, target = spent["scan"] / spent["tables"], 2.0 if k == 100 else None
         measured.append(Row(what, ratio, "x the scan", target, note, memory=memory))
     return measured
 
 
-def of_lone_queries(
+def single_query_times(
     contenders: dict[str, Callable[[np.ndarray], Any]], queries: np.ndarray
 ) -> dict[str, float]:
-    """The time of each contender for all queries, one by one; the first two must agree."""
+    """Time each contender on all queries, one by one; the first two must agree."""
     spent = dict.fromkeys(contenders, 0.0)
     for q in range(queries.shape[1]):
         query = np.ascontiguousarray(queries[:, q : q + 1])
         runs = {name: partial(run, query) for name, run in contenders.items()}
         ours, theirs = (run() for run in list(runs.values())[:2])
         if not all(np.array_equal(*pair) for pair in zip(ours, theirs, strict=True)):
-            raise SystemExit("The tables and the scan differ.")
+            raise SystemExit("Multi-index hashing and the scan differ.")
         for name, seconds in best_times(runs, 3, time.thread_time).items():
             spent[name] += seconds
     return spent
 
 
 def filtered(n: int, share: float) -> Row:
-    """A search with a filter that was asked before, against the same search without."""
+    """Measure a search with a repeated filter, against the same search without one."""
     packed, _ = random_codes(n, 64, seed=1)
-    codes, index = Codes(packed, 64), ExactIndex(64, threads=1)
+    codes, index = Codes(packed, 64), MemoryIndex(64, threads=1)
     years = np.random.default_rng(0).random(n)
     items = [Item(str(i), metadata={"year": year}) for i, year in enumerate(years.tolist())]
     index.add(np.arange(n), codes, items)
@@ -258,16 +258,16 @@ def filtered(n: int, share: float) -> Row:
     first = time.thread_time() - started
     contenders = {
         "without": lambda: index.search(queries, 100),
-        "again": lambda: index.search(queries, 100, where=where),
+        "repeated": lambda: index.search(queries, 100, where=where),
     }
     best = best_times(contenders, 30, time.thread_time)
     what = f"{n:,} x 64 bits, one query, k = 100, {share:.0%} pass a filter"
-    note = f"asked again; the first time {first / best['without']:.0f} times as long"
-    return Row(what, best["without"] / best["again"], "x without a filter", None, note)
+    note = f"repeated; the first search took {first / best['without']:.0f} times as long"
+    return Row(what, best["without"] / best["repeated"], "x without a filter", None, note)
 
 
 def rows(quick: bool = False, targets_only: bool = False) -> list[Row]:
-    """All measurements; a tenth of the size if ``quick``, for which the targets are not meant."""
+    """Return all measurements; with ``quick`` on a tenth of the codes and without targets."""
     faiss.omp_set_num_threads(1)
     torch.set_num_threads(1)
     part = 10 if quick else 1

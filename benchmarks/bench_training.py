@@ -1,9 +1,9 @@
-"""The training loop and encoding against the bare networks, on the same batches in one run.
+"""Overhead of the training loop and of encoding over bare PyTorch networks, on the same batches.
 
-The bare side has every batch ready in memory and does forward, backward and the optimizer's step,
-or forward alone. Both sides take turns on one thread, and the CPU time of that thread counts:
-pictures are decoded and prepared by other threads beside it. Where a second core is free they cost
-no time; the note gives the time by the clock on the wall, and the load of the machine.
+The bare version has every batch in memory and runs only forward, backward and the optimizer step,
+or only forward for encoding. Both take turns on one thread, and the CPU time of that thread is
+compared. Other threads decode and prepare images; with a free second core they cost no time. The
+note gives the wall-clock ratio and the load of the machine.
 """
 
 from __future__ import annotations
@@ -22,26 +22,32 @@ from torch import Tensor
 from benchmarks.measure import Row, best_times
 from corrhash.datasets import PairedDataset, load_dataset
 from corrhash.losses import quantization_margin_loss
-from corrhash.methods.batches import Batch, Rows, epoch_batches
 from corrhash.methods.chn import CHN
-from corrhash.methods.trainer import Trainer
-from corrhash.methods.training import Training
-from corrhash.methods.two_networks import Networks
-from corrhash.networks.inputs import Inputs, image_inputs, text_inputs, vector_length
-from corrhash.networks.padded_batches import ENCODE_SIZE, padded_batches
+from corrhash.networks.hashing_network import Networks
+from corrhash.networks.inputs import (
+    ENCODE_SIZE,
+    Inputs,
+    image_inputs,
+    padded_batches,
+    text_inputs,
+    vector_length,
+)
+from corrhash.training.batches import Batch, Rows, epoch_batches
+from corrhash.training.config import Training
+from corrhash.training.trainer import Trainer
 
 N_BITS, BATCH = 64, 64
 N_PAIRS, N_FEATURES, N_WORDS, N_LABELS = 4000, 1280, 1000, 24
 N_SCENES = 1536
 ROUNDS = 9
 TARGET = 0.952
-"""Our loop takes at most 5 % longer than the bare networks: they need this share of its time."""
+"""Bare networks need this share of the loop's time: the loop takes at most 5 % longer."""
 
 Step = tuple[Tensor, Tensor, Tensor]  # images, texts, similarities
 
 
 def vector_pairs(n: int) -> PairedDataset:
-    """Features as networks give them and sparse tags, of the sizes of a usual experiment."""
+    """Return random image features and sparse tags of the sizes of a usual experiment."""
     rng = np.random.default_rng(0)
     texts = sp.random_array((n, N_WORDS), density=8 / N_WORDS, format="csr", rng=rng)
     texts.data[:] = 1
@@ -52,7 +58,7 @@ def vector_pairs(n: int) -> PairedDataset:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One training in our loop, and one of its own for the bare side."""
+    """A dataset on which the loop and the bare networks are compared."""
 
     what: str
     pairs: PairedDataset
@@ -61,24 +67,25 @@ class Task:
         training = Training(epochs=100, batch_size=BATCH)
         hasher = CHN(N_BITS, networks=Networks(width=1024, **networks), training=training)
         inputs = {
-            side: vector_length(getattr(self.pairs, f"{side}s")) for side in ("image", "text")
+            modality: vector_length(getattr(self.pairs, f"{modality}s"))
+            for modality in ("image", "text")
         }
         hasher._build(inputs)
         return Trainer(hasher, self.pairs, self.pairs)
 
     def training(self) -> Row:
-        """An epoch of our loop against its bare steps."""
+        """Compare an epoch of the loop with its bare steps."""
         loop, bare = self.trainer(), self.trainer()
-        batches = epoch_batches(self.pairs, bare.relation, BATCH, 0, 1)
+        batches = epoch_batches(self.pairs, bare.similarity, BATCH, 0, 1)
         steps = [prepared_step(bare, rows) for rows in batches]
         self.check_same_step(batches[0], steps[0])
         contenders = {"loop": lambda: loop._epoch(1), "bare": lambda: bare_epoch(bare, steps)}
         return compared(f"training, {self.what}", contenders)
 
     def check_same_step(self, rows: Rows, step: Step) -> None:
-        """Both sides must do the same work: from the same start they find the same loss.
+        """Check that both compute the same loss from the same weights.
 
-        Dropout and noise are left out, since our loop draws them item by item.
+        Without dropout and noise, which the loop draws by item.
         """
         loop, bare = (self.trainer(noise=0.0, dropout=0.0) for _ in range(2))
         loop.networks.train()
@@ -88,32 +95,32 @@ class Task:
                 f"The losses differ: {losses[0]} in the loop, {losses[1]} in bare steps."
             )
 
-    def encoding(self, side: str) -> Row:
-        """Codes of one side against its network alone."""
+    def encoding(self, modality: str) -> Row:
+        """Compare encoding one modality with its bare network."""
         hasher = self.trainer().hasher
-        network = getattr(hasher, f"{side}_network_").eval()
-        values, encode = getattr(self.pairs, f"{side}s"), getattr(hasher, f"encode_{side}")
-        if side == "image":
-            inputs = image_inputs(values, network.body, keep=False)
+        network = getattr(hasher, f"{modality}_network_").eval()
+        values, encode = getattr(self.pairs, f"{modality}s"), getattr(hasher, f"encode_{modality}")
+        if modality == "image":
+            inputs = image_inputs(values, network.body)
         else:
             inputs = text_inputs(values, network.body)
         batches = prepared_batches(inputs, len(self.pairs))
         contenders = {"loop": lambda: encode(values), "bare": lambda: forward(network, batches)}
-        return compared(f"encoding {side}s, {self.what}", contenders)
+        return compared(f"encoding {modality}s, {self.what}", contenders)
 
 
 def prepared_step(trainer: Trainer, rows: Rows) -> Step:
-    """Images, texts and similarities of one step of the second epoch."""
+    """Return images, texts and similarities of one step of the second epoch."""
     keyed = {"seed": trainer.training.seed, "epoch": 1}
     return (
-        torch.from_numpy(trainer.images.training_batch(rows.images, **keyed)),
-        torch.from_numpy(trainer.texts.training_batch(rows.texts, **keyed)),
-        torch.from_numpy(trainer.relation.block(rows.images, rows.texts)),
+        torch.from_numpy(trainer.inputs["image"].training_batch(rows.images, **keyed)),
+        torch.from_numpy(trainer.inputs["text"].training_batch(rows.texts, **keyed)),
+        torch.from_numpy(trainer.similarity.block(rows.images, rows.texts)),
     )
 
 
 def bare_epoch(trainer: Trainer, steps: list[Step]) -> list[Tensor]:
-    """Forward, backward and the optimizer's step, and nothing else."""
+    """Run forward, backward and the optimizer step, and nothing else."""
     hasher, optimizer, losses = trainer.hasher, trainer.optimizer, []
     trainer.networks.train()
     for images, texts, similarity in steps:
@@ -121,9 +128,9 @@ def bare_epoch(trainer: Trainer, steps: list[Step]) -> list[Tensor]:
         loss = hasher._similarity_loss(
             Batch(u, v, similarity, {"image": similarity, "text": similarity})
         )
-        delta = hasher.delta_quantization
+        delta = hasher.quantization_margin
         quantization = quantization_margin_loss(u, delta) + quantization_margin_loss(v, delta)
-        loss = loss + hasher.lambda_ * quantization
+        loss = loss + hasher.quantization_weight * quantization
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
@@ -150,18 +157,18 @@ def compared(what: str, contenders: dict[str, Callable[[], object]]) -> Row:
 
 
 def rows(quick: bool = False, targets_only: bool = False) -> list[Row]:
-    """All measurements, which all have a target; on a quarter of the pairs if ``quick``."""
+    """Return all measurements, each with a target; on a quarter of the pairs if ``quick``."""
     part = 4 if quick else 1
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         vectors = Task("1,280 features and 1,000 tags", vector_pairs(N_PAIRS // part))
-        pictures = Task("pictures, small network", load_dataset("scenes", n=N_SCENES // part).pairs)
-        measured = [task.training() for task in (vectors, pictures)]
+        images = Task("images, small network", load_dataset("scenes", n=N_SCENES // part).pairs)
+        measured = [task.training() for task in (vectors, images)]
         measured += [
             vectors.encoding("image"),
             vectors.encoding("text"),
-            pictures.encoding("image"),
+            images.encoding("image"),
         ]
     finally:
         torch.set_num_threads(before)

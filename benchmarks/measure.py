@@ -1,4 +1,4 @@
-"""Measuring fairly: contenders take turns in one run, and only their ratios are reported."""
+"""Fair measurements: contenders take turns in one process, and only ratios are reported."""
 
 from __future__ import annotations
 
@@ -19,18 +19,24 @@ from corrhash.kernels.threads import split_over_threads
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table: ``ratio`` is what was reached, ``target`` what should be.
+    """One measurement.
 
-    ``limit`` is what it should not exceed, where less is better.
+    Parameters
+    ----------
+    label : what was measured.
+    ratio : the measured value, in ``unit``.
+    target : the minimum that the value should reach.
+    limit : the maximum that it should not exceed.
+    memory : additional MB at the peak.
     """
 
-    what: str
+    label: str
     ratio: float
     unit: str
     target: float | None = None
     note: str = ""
     limit: float | None = None
-    memory: float | None = None  # MB at the peak, beyond what there was before
+    memory: float | None = None
 
     @property
     def verdict(self) -> str:
@@ -44,7 +50,7 @@ class Row:
 def best_times(
     contenders: dict[str, Callable[[], object]], rounds: int, clock: Callable[[], float]
 ) -> dict[str, float]:
-    """The shortest time of each contender; they take turns, so that all see the same machine."""
+    """Return the shortest time of each contender; taking turns evens out load on the machine."""
     best = dict.fromkeys(contenders, float("inf"))
     for _ in range(rounds):
         for name, run in contenders.items():
@@ -55,23 +61,23 @@ def best_times(
 
 
 def cpu_features() -> dict[str, bool]:
-    """What decides the speed of counting bits; empty where the system does not tell."""
+    """Return the CPU features that decide the speed of popcount; False if unknown."""
     cpuinfo = Path("/proc/cpuinfo")
     flags = set(cpuinfo.read_text().split()) if cpuinfo.exists() else set()
     return {name: name in flags for name in ("avx2", "avx512f", "avx512_vpopcntdq")}
 
 
 def peak_memory(run: Callable[[], object]) -> float:
-    """MB that the process grows by, at its peak, while something runs; NaN where none can tell."""
+    """Return by how many MB the process grows at its peak during a call; NaN if unknown."""
     status, reset = Path("/proc/self/status"), Path("/proc/self/clear_refs")
     if not reset.exists():
         return float("nan")
-    ctypes.CDLL(None).malloc_trim(0)  # give back what is free, or it would be used unseen
+    ctypes.CDLL(None).malloc_trim(0)  # otherwise freed memory would be reused unnoticed
 
     def read(name: str) -> int:
         return next(int(line.split()[1]) for line in status.open() if line.startswith(name))
 
-    reset.write_text("5")  # the peak is now what there is
+    reset.write_text("5")  # reset the peak
     before = read("VmRSS:")
     run()
     return (read("VmHWM:") - before) / 1024
@@ -79,12 +85,12 @@ def peak_memory(run: Callable[[], object]) -> float:
 
 @contextmanager
 def on_two_cores() -> Iterator[None]:
-    """Tie this thread to one core and the helpers of the scan to another.
+    """Pin this thread to one core and the helper threads of the library to another.
 
-    A busy system may well leave both on one core for as long as a search takes.
+    On a busy system both could otherwise stay on one core for the whole measurement.
     """
     cores = sorted(os.sched_getaffinity(0))
-    split_over_threads(lambda start, stop: time.sleep(0.01), 2, 2)  # so that there is a helper
+    split_over_threads(lambda start, stop: time.sleep(0.01), 2, 2)  # starts a helper thread
     helpers = [thread for thread in threading.enumerate() if thread.name.startswith("corrhash")]
     try:
         os.sched_setaffinity(0, cores[:1])
@@ -97,13 +103,15 @@ def on_two_cores() -> Iterator[None]:
 
 
 def print_rows(title: str, rows: list[Row]) -> None:
-    """The table of one benchmark."""
+    """Print the table of one benchmark."""
     table = Table(
-        "", "figure", "", "target", "", "MB more", "note", title=title, title_justify="left"
+        "", "value", "", "target", "", "peak MB", "note", title=title, title_justify="left"
     )
     for row in rows:
         target = "" if row.target is None else f"{row.target:g}"
         target = target if row.limit is None else f"at most {row.limit:g}"
         memory = "" if row.memory is None else f"{row.memory:.1f}"
-        table.add_row(row.what, f"{row.ratio:.2f}", row.unit, target, row.verdict, memory, row.note)
+        table.add_row(
+            row.label, f"{row.ratio:.2f}", row.unit, target, row.verdict, memory, row.note
+        )
     Console(width=170).print(table)

@@ -1,8 +1,7 @@
-"""Memory that fitting takes at the published sizes: ``python -m benchmarks.memory``.
+"""Peak memory of fitting each method at the sizes of the paper: ``python -m benchmarks.memory``.
 
-10,500 pairs of 4,096 features and 1,000 tags with 21 labels, 64 bits. Each method is fitted in a
-process of its own, whose peak is reported; loops that keep no more memory the longer they run are
-cut short.
+10,500 pairs of 4,096 features and 1,000 tags with 21 labels, 64 bits. Each method is fitted in its
+own process. Loops whose memory does not grow with their length are shortened.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from corrhash.methods import METHODS
 N_PAIRS, N_FEATURES, N_WORDS, N_LABELS, N_BITS = 10_500, 4096, 1000, 21, 64
 ALLOWED = 4.0  # GB
 SHORT = {"n_rounds": 2}
-"""Settings that shorten a method and leave its memory as it is."""
+"""Settings that shorten a method without changing its memory."""
 
 
 def published_size() -> PairedDataset:
-    """Random pairs that look like features of AlexNet and tags of Flickr."""
+    """Return random pairs of the form of AlexNet features and Flickr tags."""
     rng = np.random.default_rng(0)
     images = np.maximum(rng.standard_normal((N_PAIRS, N_FEATURES), np.float32), 0)
     texts = sp.random_array((N_PAIRS, N_WORDS), density=8 / N_WORDS, format="csr", rng=rng)
@@ -39,7 +38,7 @@ def published_size() -> PairedDataset:
 
 
 def shortened(name: str) -> Any:
-    """A method with its defaults, but for the length of its loops."""
+    """Return a method with its default settings, except for the length of its loops."""
     hasher = METHODS[name](N_BITS)
     for setting, value in SHORT.items():
         if hasattr(hasher, setting):
@@ -50,7 +49,7 @@ def shortened(name: str) -> Any:
 
 
 def peak_gigabytes(name: str) -> float:
-    """The most memory that the process held, its libraries and the pairs among it."""
+    """Return the peak memory of this process, with libraries and data."""
     shortened(name).fit(published_size())
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
@@ -60,7 +59,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=list(METHODS))
     rows = []
     for name in parser.parse_args().methods:
-        # A process for each, or the peak of one method would be that of the one before it.
+        # One process per method: the peak of a process never falls.
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
             peak = process.submit(peak_gigabytes, name).result()
         rows.append(Row(name, peak, "GB", note=f"{ALLOWED:g} GB allowed"))

@@ -1,8 +1,8 @@
-"""Searching photos through a collection: ``python -m benchmarks.photo_search FOLDER --out DIR``.
+"""Search quality of a photo collection: ``python -m benchmarks.photo_search FOLDER --out DIR``.
 
-FOLDER holds photos as ``benchmarks/coco.toml`` describes them. Trains CHN, leaves the model in DIR,
-and prints how many of the first ten answers share a label with their query: by codes alone, ranked
-once more by the query's scores against the signs of the database, and by the scores of both.
+FOLDER contains photos as described in ``benchmarks/coco.toml``. Trains CHN, saves the model to DIR,
+and prints the precision@10 of three rankings: by Hamming distance, re-ranked by the query's
+continuous codes against code signs, and re-ranked by continuous codes of both.
 """
 
 from __future__ import annotations
@@ -14,33 +14,38 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from corrhash.collection import Collection, Match
-from corrhash.datasets import Reader, RetrievalSplit, TextOptions, load_dataset, supervise
-from corrhash.experiments.trained_model import TrainedModel
+from corrhash import Collection, Match, Model, RetrievalSplit, load_dataset, load_model, supervise
+from corrhash.datasets import Reader, TextOptions
 from corrhash.methods import METHODS
+from corrhash.model import TrainingRun
 
 K = 10
-WORDS = TextOptions(top=1000, min_count=1, stem="english")
-HOW = {"codes alone": (False, False), "signs": (False, True), "scores": (True, True)}
-"""Whether scores are stored, and whether the first ones are ranked once more."""
+TERMS = TextOptions(top=1000, min_count=1, stem="english")
+RANKINGS = {
+    "Hamming distance": (False, False),
+    "code signs": (False, True),
+    "continuous codes": (True, True),
+}
+"""Whether continuous codes are stored, and whether results are re-ranked."""
 
 
-def train(split: RetrievalSplit, n_bits: int, folder: Path) -> TrainedModel:
-    """CHN with its defaults on the labels of the training photos."""
+def train(split: RetrievalSplit, n_bits: int, folder: Path) -> Model:
+    """Train CHN with its defaults on the labels of the training photos."""
     hasher = METHODS["chn"](n_bits)
     taught = supervise(split, "labels")
-    hasher.fit(taught.train, taught.validation)
-    model = TrainedModel(hasher, split.reader or Reader(), split.name, 0, supervision="labels")
+    hasher.fit(taught.train, validation=taught.validation)
+    run = TrainingRun(split.name, supervision="labels")
+    model = Model(hasher, split.reader or Reader(), run)
     model.save(folder)
     return model
 
 
-def precision(split: RetrievalSplit, answers: list[list[Match]]) -> float:
-    """The mean share of answers that have a label in common with their query."""
+def precision(split: RetrievalSplit, results: list[list[Match]]) -> float:
+    """The mean fraction of matches that share a label with their query."""
     row_of = {key: row for row, key in enumerate(split.pairs.row_keys())}
     labels = sp.csr_array(split.pairs.labels).astype(int).toarray()
     values = []
-    for query, matches in zip(split.query_rows, answers, strict=True):
+    for query, matches in zip(split.query_rows, results, strict=True):
         found = labels[[row_of[match.key] for match in matches]]
         values.append(np.mean(found @ labels[query] > 0))
     return float(np.mean(values))
@@ -55,16 +60,16 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     features = str(arguments.folder / arguments.features)
-    split = load_dataset(str(arguments.folder), image_features=features, texts=WORDS)
+    split = load_dataset(str(arguments.folder), image_features=features, texts=TERMS)
     folder = arguments.out / f"model-{arguments.bits}"
-    model = TrainedModel.load(folder) if folder.exists() else train(split, arguments.bits, folder)
+    model = load_model(folder) if folder.exists() else train(split, arguments.bits, folder)
     print(f"| precision@{K}, {arguments.bits} bits | text->image | image->text |\n|---|---|---|")
-    for name, (stored, rerank) in HOW.items():
-        collection = Collection.create("memory:", model.hasher, model.reader, store_scores=stored)
+    for name, (stored, rerank) in RANKINGS.items():
+        collection = Collection.create("memory:", model, store_continuous=stored)
         collection.add_pairs(split.database)
-        texts = collection.search_words(split.query.texts, K, rerank=rerank)
-        images = collection.search_pictures(split.query.images, K, rerank=rerank)
-        print(f"| {name} | {precision(split, texts):.3f} | {precision(split, images):.3f} |")
+        by_text = collection.search(split.query.texts, k=K, rerank=rerank)
+        by_image = collection.search(image=split.query.images, find="text", k=K, rerank=rerank)
+        print(f"| {name} | {precision(split, by_text):.3f} | {precision(split, by_image):.3f} |")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Tables of committed results, written into the documents that quote them.
+"""Copy tables and figures of committed results into the documents that quote them.
 
-``python -m benchmarks.quote`` reads the result files and writes what stands between
+``python -m benchmarks.quote`` reads ``benchmarks/results`` and replaces the text between
 
     <!-- quote benchmarks/results/coco table1 -->
     <!-- end of quote -->
 
-in README.md and docs/, so that no number there is older than its files.
+in README.md and docs/, so that documents always show the committed numbers.
 """
 
 from __future__ import annotations
@@ -19,110 +19,121 @@ from pathlib import Path
 
 import numpy as np
 
-from corrhash.experiments.claims import claims_table
-from corrhash.experiments.directions import DIRECTIONS
-from corrhash.experiments.figures import draw_figures
-from corrhash.experiments.gathered import VARIANTS, Gathered, title
-from corrhash.experiments.paper_tables import (
+from corrhash.experiments.evaluation import DIRECTIONS
+from corrhash.experiments.report.claims import claims_table
+from corrhash.experiments.report.figures import draw_figures
+from corrhash.experiments.report.paper_tables import (
     beyond_table,
+    binarization_table,
     map_table,
-    rounding_table,
     settings_table,
+    task,
     variants_table,
 )
-from corrhash.experiments.results import load_results, load_trials
-from corrhash.experiments.tables import Table, mean_and_deviation, three_digits
+from corrhash.experiments.report.tables import Table, mean_and_deviation, three_digits
+from corrhash.experiments.result_files import load_results, load_trials
+from corrhash.experiments.results import VARIANTS, StudyResults, title
 
 ROOT = Path(__file__).parent.parent
 QUOTE = re.compile(r"<!-- quote (\S+) (\S+) -->\n(.*?)<!-- end of quote -->", re.DOTALL)
+WIDTH = 100
 
-LEFT_OUT = {
+OMITTED_COLUMNS = {
     "claims": ("dataset", "p over seeds", "paper"),
-    "beyond": ("bits", "images as", "MAP", "fit, s", "encode, s", "peak, MB"),
-    "settings": ("first file", "warnings"),
+    "beyond": ("bits", "image features", "mAP", "fit (s)", "encode (s)", "peak memory (MB)"),
+    "settings": ("first experiment", "warnings"),
 }
-"""Columns of tables that would be too wide for a document."""
+"""Columns that would make a table too wide for a document, by the start of the table's name."""
 
 FIGURES = {
     "docs/images/coco-curves.png": ("benchmarks/results/coco", "curves"),
     "docs/images/coco-bits.png": ("benchmarks/results/coco", "bits"),
     "docs/images/coco-distances.png": ("benchmarks/results/coco", "distances"),
 }
-"""Pictures in documents, and the figures of a report that they are."""
+"""Images in documents, and the study and figure they show."""
+
+
+def main() -> None:
+    for path in documents():
+        text = path.read_text()
+        if with_quotes(text) != text:
+            path.write_text(with_quotes(text))
+            print(path.relative_to(ROOT))
+    for image, (results, name) in FIGURES.items():
+        figures = {figure: png for figure, _, png in draw_figures(_study(results))}
+        (ROOT / image).write_bytes(figures[name])
 
 
 def documents() -> Iterable[Path]:
-    """Where quotes may stand."""
+    """Return the documents that can contain quotes."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def with_quotes(text: str) -> str:
-    """A document with its quotes as the result files have them now."""
-    return QUOTE.sub(lambda found: _quote(found[1], found[2]), text)
+    """Return a document with its quotes replaced by the current tables."""
+    return QUOTE.sub(lambda quote: _quote(quote[1], quote[2]), text)
 
 
-def _quote(folder: str, name: str) -> str:
-    return f"<!-- quote {folder} {name} -->\n{quoted(folder, name)}<!-- end of quote -->"
+def _quote(results: str, name: str) -> str:
+    return f"<!-- quote {results} {name} -->\n{quoted(results, name)}<!-- end of quote -->"
 
 
 @cache
-def quoted(folder: str, name: str) -> str:
-    """One table of the results in a folder, as Markdown."""
-    found = _gathered(folder)
-    (dataset,) = found.datasets
+def quoted(results: str, name: str) -> str:
+    """Return one table of a study as Markdown."""
+    study = _study(results)
+    (dataset,) = study.datasets
+    if name in DOCUMENT_TABLES:
+        return DOCUMENT_TABLES[name](study, dataset)
     makers: dict[str, Callable[[], Table | None]] = {
-        "table1": lambda: map_table(found),
-        "table2": lambda: variants_table(found),
-        "table3": lambda: rounding_table(found),
-        "claims": lambda: claims_table(found),
-        "beyond": lambda: beyond_table(found, dataset),
-        "settings": lambda: settings_table(found, dataset, load_trials(ROOT / folder)),
+        "table1": lambda: map_table(study),
+        "table2": lambda: variants_table(study),
+        "table3": lambda: binarization_table(study),
+        "claims": lambda: claims_table(study),
+        "beyond": lambda: beyond_table(study, dataset),
+        "settings": lambda: settings_table(study, dataset, load_trials(ROOT / f"{results}.json")),
     }
-    if name in OF_DOCUMENTS:
-        return OF_DOCUMENTS[name](found, dataset)
     table = makers[name]()
-    assert table is not None, f"{folder} does not have what {name} tells"
-    return _wrapped(_narrow(table, dataset).as_markdown())
+    assert table is not None, f"{results} has no results for the table {name!r}"
+    return _wrapped(_narrowed(table, dataset).as_markdown())
 
 
-def _narrow(table: Table, dataset: str) -> Table:
-    """The table for a document: without some columns, and without the name of the one dataset."""
-    left_out = next((n for start, n in LEFT_OUT.items() if table.name.startswith(start)), ())
-    kept = [at for at, head in enumerate(table.heads) if head.text not in left_out]
-    heads = [table.heads[at] for at in kept]
-    heads = [replace(h, group="" if h.group == dataset else _short(h.group)) for h in heads]
-    rows = [[row[at] for at in kept] for row in table.rows]
-    if left_out:
-        rows = [[replace(entry, text=_short(entry.text)) for entry in row] for row in rows]
-    return replace(table, heads=heads, rows=rows)
+@cache
+def _study(results: str) -> StudyResults:
+    return StudyResults(load_results(ROOT / f"{results}.json"))
 
 
-def _short(text: str) -> str:
-    return text.replace("image → text", "i → t").replace("text → image", "t → i")
-
-
-def _wrapped(text: str) -> str:
-    """Sentences in lines of 100 columns; tables as they are."""
-    lines = text.splitlines()
-    return "".join(
-        (line if line.startswith("|") else textwrap.fill(line, 100)) + "\n" for line in lines
+def _narrowed(table: Table, dataset: str) -> Table:
+    """Remove wide columns, and the dataset from the heads, because a document has only one."""
+    omitted = next((n for start, n in OMITTED_COLUMNS.items() if table.name.startswith(start)), ())
+    kept = [column for column, head in enumerate(table.heads) if head.text not in omitted]
+    heads = [table.heads[column] for column in kept]
+    heads = [replace(head, group="" if head.group == dataset else head.group) for head in heads]
+    return replace(
+        table, heads=heads, rows=[[row[column] for column in kept] for row in table.rows]
     )
 
 
-@cache
-def _gathered(folder: str) -> Gathered:
-    return Gathered(load_results(ROOT / folder))
+def _wrapped(text: str) -> str:
+    """Wrap sentences at 100 columns and keep table rows."""
+    return "".join(
+        (line if line.startswith("|") else textwrap.fill(line, WIDTH, break_on_hyphens=False))
+        + "\n"
+        for line in text.splitlines()
+    )
 
 
-def both_directions(found: Gathered, dataset: str) -> str:
-    """A row a method and a column a length; the best of each direction in bold."""
-    lengths = found.lengths(dataset)
-    rows = [row for row in found.rows if row not in (*VARIANTS, *found.own_length) or row == "chn"]
+def both_directions(study: StudyResults, dataset: str) -> str:
+    """Return mAP by method and code length, both directions in a cell, the best in bold."""
+    lengths = study.code_lengths(dataset)
+    excluded = {*VARIANTS, *study.label_length_rows} - {"chn"}
+    rows = [row for row in study.rows if row not in excluded]
     maps = np.array(
-        [[[_mean(found, dataset, row, b, d) for d in DIRECTIONS] for b in lengths] for row in rows]
+        [[[_mean(study, dataset, row, b, d) for d in DIRECTIONS] for b in lengths] for row in rows]
     )  # (n_rows, n_lengths, 2)
     best = np.nanmax(maps, axis=0)
-    lines = [f"| MAP, image→text / text→image | {' | '.join(f'{b} bits' for b in lengths)} |"]
+    tasks = " / ".join(task(direction) for direction in DIRECTIONS)
+    lines = [f"| mAP@all, {tasks} | {' | '.join(f'{b} bits' for b in lengths)} |"]
     lines.append("|---" * (len(lengths) + 1) + "|")
     for row, of_row in zip(rows, maps, strict=True):
         cells = [
@@ -133,25 +144,25 @@ def both_directions(found: Gathered, dataset: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def beside_the_first(found: Gathered, dataset: str) -> str:
-    """A row for every row, and how far its mean lies from that of the first."""
-    (n_bits,) = found.lengths(dataset)
-    first = {d: _mean(found, dataset, found.rows[0], n_bits, d) for d in DIRECTIONS}
-    n_seeds = {len(results) for results in found.cells.values()}
-    lines = [f"| MAP, {n_bits} bits, {min(n_seeds)} seeds | image → text | | text → image | |"]
-    lines.append("|---" * 5 + "|")
-    for row in found.rows:
+def against_first_row(study: StudyResults, dataset: str) -> str:
+    """Return mAP of every row at the only code length, and its difference to the first row."""
+    (n_bits,) = study.code_lengths(dataset)
+    first = {d: _mean(study, dataset, study.rows[0], n_bits, d) for d in DIRECTIONS}
+    n_seeds = min(len(results) for results in study.cells.values())
+    tasks = " | | ".join(task(direction) for direction in DIRECTIONS)
+    lines = [f"| mAP@all, {n_bits} bits, {n_seeds} seeds | {tasks} | |", "|---" * 5 + "|"]
+    for row in study.rows:
         cells: list[str] = []
         for direction in DIRECTIONS:
-            maps = found.maps(dataset, row, n_bits, direction)
-            gained = float(np.mean(maps)) - first[direction]
-            cells += [mean_and_deviation(maps), three_digits(gained, sign=True)]
+            maps = study.maps(dataset, row, n_bits, direction)
+            gain = float(np.mean(maps)) - first[direction]
+            cells += [mean_and_deviation(maps), three_digits(gain, sign=True)]
         lines.append(f"| {title(row)} | {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
 
-def _mean(found: Gathered, dataset: str, row: str, n_bits: int, direction: str) -> float:
-    maps = found.maps(dataset, row, n_bits, direction)
+def _mean(study: StudyResults, dataset: str, row: str, n_bits: int, direction: str) -> float:
+    maps = study.maps(dataset, row, n_bits, direction)
     return float(np.mean(maps)) if maps else np.nan
 
 
@@ -159,19 +170,19 @@ def _cell(value: float, best: float) -> str:
     return f"**{three_digits(value)}**" if value == best else three_digits(value)
 
 
-OF_DOCUMENTS = {"both-directions": both_directions, "parts": beside_the_first}
-"""Tables that reports do not have."""
+def both_directions_with_papers(study: StudyResults, dataset: str) -> str:
+    """Return the same, with method names as links that the document defines."""
+    head, rule, *rows = both_directions(study, dataset).splitlines()
+    linked = [re.sub(r"^\| ([\w ]+) \|", r"| [\1] |", row) for row in rows]
+    return "\n".join([head, rule, *linked, ""])
 
 
-def main() -> None:
-    for path in documents():
-        text = path.read_text()
-        if with_quotes(text) != text:
-            path.write_text(with_quotes(text))
-            print(path.relative_to(ROOT))
-    for picture, (folder, name) in FIGURES.items():
-        drawn = {figure: png for figure, _, png in draw_figures(_gathered(folder))}
-        (ROOT / picture).write_bytes(drawn[name])
+DOCUMENT_TABLES = {
+    "both-directions": both_directions,
+    "both-directions-with-papers": both_directions_with_papers,
+    "parts": against_first_row,
+}
+"""Tables of documents that a report does not have."""
 
 
 if __name__ == "__main__":

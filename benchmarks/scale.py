@@ -1,10 +1,10 @@
-"""Bytes, rates and recall on a real Milvus, from which ``docs/scale.md`` works out sizes.
+"""Bytes, rates and recall on a Milvus server, from which ``docs/guides/scale.md`` computes sizes.
 
 ``python -m benchmarks.scale [--codes 300000]``
 
-Codes follow labels, as those of trained models do: codes at random have no neighbourhoods, and
+Codes follow labels, as those of trained models do: random codes have no neighbourhoods, which
 would make any approximate index look bad. Items have a key and a short text, and no thumbnail.
-The server is started anew before memory is compared, since it keeps what it once had.
+The server is restarted before memory is compared, because it does not release memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from benchmarks.bench_evaluate import Task
 from benchmarks.measure import Row, best_times, print_rows
 from corrhash.codes import Codes
 from corrhash.index import Item
-from corrhash.index.exact import ExactIndex
+from corrhash.index.memory import MemoryIndex
 from corrhash.index.milvus import MilvusIndex
 from corrhash.kernels import scan
 
@@ -34,48 +34,48 @@ NAME = "scale"
 N_BITS, K, N_QUERIES = 64, 10, 100
 BATCH = 5_000
 LISTS = 1024
-"""Neighbourhoods that BIN_IVF_FLAT divides each segment into."""
+"""Lists into which BIN_IVF_FLAT divides each segment."""
 
 ROUNDS = 5
 SETTLED = 10
-"""Seconds after its start, when a server has read what it begins with."""
+"""Seconds after which a started server has loaded its own data."""
 
 PROBES = (1, 8, 32, 128)
-"""Of these, how many are searched."""
+"""Numbers of lists that are searched."""
 
 
 class Server(MilvusServer):
-    """A server of our own, and what it takes."""
+    """A private server and its resource usage."""
 
     def memory(self) -> int:
-        """Bytes that it holds in memory."""
+        """Return its resident memory in bytes."""
         assert self.process is not None
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         (line,) = (line for line in lines if line.startswith("VmRSS"))
         return 1024 * int(line.split()[1])
 
     def stored(self) -> int:
-        """Bytes of what it keeps of items and indexes; its log of messages is not counted."""
+        """Return the bytes of items and indexes on disk, without the message log."""
         files = (self.data / "data").rglob("*")
         return sum(path.stat().st_size for path in files if path.is_file())
 
 
 class Measured:
-    """A collection on the server, filled, and then searched through one index after another."""
+    """A collection on the server, filled once and searched through one index after another."""
 
     def __init__(self, n: int, server: Server) -> None:
         self.n, self.server = n, server
         task = Task.draw(n, N_QUERIES, N_BITS)
         self.codes, self.queries = task.database, task.queries
-        exact = ExactIndex.open("memory:", N_BITS)
+        exact = MemoryIndex.open("memory:", N_BITS)
         exact.add(np.arange(n), self.codes)
-        self.farthest = exact.search(self.queries, K).distances[:, -1]  # of K exact answers
+        self.farthest = exact.search(self.queries, K).distances[:, -1]  # of the K exact results
         self.client = MilvusClient(uri=f"http://{ADDRESS}")
         self.stored_before = server.stored()
         self.index = MilvusIndex.open(f"milvus://{ADDRESS}/{NAME}", N_BITS)
 
     def filled(self) -> list[Row]:
-        """Add all codes; what they take afterwards."""
+        """Add all codes and measure rate and size."""
         started = time.perf_counter()
         for start in range(0, self.n, BATCH):
             ids = np.arange(start, min(start + BATCH, self.n))
@@ -84,12 +84,12 @@ class Measured:
         seconds = time.perf_counter() - started
         self.client.flush(NAME)
         return [
-            Row(f"{self.n:,} items added", self.n / seconds / 1000, "thousand a second"),
-            Row("on disk", (self.server.stored() - self.stored_before) / self.n, "bytes an item"),
+            Row(f"{self.n:,} items added", self.n / seconds / 1000, "thousand/s"),
+            Row("on disk", (self.server.stored() - self.stored_before) / self.n, "bytes/item"),
         ]
 
-    def searched(self, kind: str, probes: tuple[int, ...] = ()) -> list[Row]:
-        """Answers through one kind of index."""
+    def measure(self, kind: str, probes: tuple[int, ...] = ()) -> list[Row]:
+        """Search through one kind of index."""
         self.client.release_collection(NAME)
         self.client.drop_index(NAME, "code")
         chosen = self.client.prepare_index_params()
@@ -103,48 +103,48 @@ class Measured:
         held = self.loaded() / self.n
         rows = [
             Row(f"{kind}: built", built, "seconds"),
-            Row(f"{kind}: held in memory", held, "bytes an item"),
+            Row(f"{kind}: held in memory", held, "bytes/item"),
         ]
         for n_probes in probes or (0,):
-            rows += self.asked(kind, n_probes)
+            rows += self.timed(kind, n_probes)
         return rows
 
     def loaded(self) -> int:
-        """Load all into a server that has just started; the bytes that it holds more then."""
+        """Load the collection into a restarted server and return the added bytes of memory."""
         self.client.close()
         self.server.kill()
         self.server.start()
         self.client = MilvusClient(uri=f"http://{ADDRESS}")
         time.sleep(SETTLED)
         before = self.server.memory()
-        MilvusIndex.open(f"milvus://{ADDRESS}/{NAME}", N_BITS)  # asks until it is loaded
-        self.ask(self.queries, 0)
+        MilvusIndex.open(f"milvus://{ADDRESS}/{NAME}", N_BITS)  # waits until it is loaded
+        self.search(self.queries, 0)
         return self.server.memory() - before
 
-    def asked(self, kind: str, n_probes: int) -> list[Row]:
-        """The time of queries, and how many answers are as near as the exact ones."""
+    def timed(self, kind: str, n_probes: int) -> list[Row]:
+        """Time queries, and compute the share of results as near as the exact ones."""
         what = f"{kind}, {n_probes} of {LISTS} lists" if n_probes else kind
-        found = self.ask(self.queries, n_probes)
+        found = self.search(self.queries, n_probes)
         near = [
             np.mean([hit["distance"] <= farthest for hit in hits])
             for hits, farthest in zip(found, self.farthest, strict=True)
         ]
         alone = [
-            _milliseconds(lambda row=row: self.ask(self.queries[row : row + 1], n_probes))
+            _milliseconds(lambda row=row: self.search(self.queries[row : row + 1], n_probes))
             for row in range(N_QUERIES)
         ]
         together = min(
-            _milliseconds(lambda: self.ask(self.queries, n_probes)) for _ in range(ROUNDS)
+            _milliseconds(lambda: self.search(self.queries, n_probes)) for _ in range(ROUNDS)
         )
         note = f"p99 {np.percentile(alone, 99):.1f} ms, load {os.getloadavg()[0]:.1f}"
         return [
             Row(f"{what}: one query, k = {K}", float(np.median(alone)), "ms", note=note),
-            Row(f"{what}: {N_QUERIES} at once", together / N_QUERIES, "ms a query"),
-            Row(f"{what}: recall", float(np.mean(near)), f"of {K} exact answers"),
+            Row(f"{what}: {N_QUERIES} at once", together / N_QUERIES, "ms/query"),
+            Row(f"{what}: recall", float(np.mean(near)), f"of {K} exact results"),
         ]
 
-    def ask(self, queries: Codes, n_probes: int) -> Any:
-        """Answers that need not hold what was written this moment, for which others wait."""
+    def search(self, queries: Codes, n_probes: int) -> Any:
+        """Search without waiting for the latest writes."""
         return self.client.search(
             NAME,
             [code.tobytes() for code in queries.packed],
@@ -159,14 +159,14 @@ class Measured:
 
 
 def scanned(n: int) -> Row:
-    """One query over codes in memory, by our own kernel on one core."""
+    """Measure one query over codes in memory with the scan kernel on one core."""
     codes = Codes(np.random.default_rng(0).integers(0, 256, (n, N_BITS // 8), np.uint8), N_BITS)
     planes, query = codes.planes(), codes[:1].planes()
     scan.nearest(query, planes, N_BITS, K)  # compiles
     times = best_times(
         {"scan": lambda: scan.nearest(query, planes, N_BITS, K)}, ROUNDS, time.process_time
     )
-    return Row(f"{n:,} codes scanned", n / times["scan"] / 1e9, "billion a second and core")
+    return Row(f"{n:,} codes scanned", n / times["scan"] / 1e9, "billion/s per core")
 
 
 def _milliseconds(work: Callable[[], object]) -> float:
@@ -189,7 +189,7 @@ def main() -> None:
             server.start()
             measured = Measured(arguments.codes, server)
             rows = [scanned(10_000_000), *measured.filled()]
-            rows += measured.searched("BIN_FLAT") + measured.searched("BIN_IVF_FLAT", PROBES)
+            rows += measured.measure("BIN_FLAT") + measured.measure("BIN_IVF_FLAT", PROBES)
         finally:
             server.kill()
     print_rows(f"Milvus, {N_BITS} bits", rows)

@@ -1,4 +1,4 @@
-"""The drawings of docs/method.md: ``python docs/draw_method.py [FOLDER]``."""
+"""Draw the figures of docs/explanation/chn.md: ``python docs/draw_method.py [FOLDER]``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAIRS = {
     "3 and 4": (np.array([[-0.10, 0.80], [0.10, 0.78]]), "#6b3fa0"),
     "5 and 6": (np.array([[0.88, -0.76], [0.74, -0.88]]), "#b8860b"),
 }
-"""Scores of two items that are similar, of two bits each, and a colour."""
+"""Continuous codes of two similar items, of two bits each, and a colour."""
 
 
 def main() -> None:
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def draw_architecture() -> Figure:
-    """Two networks from pictures and words to codes, and the two losses between them."""
+    """Draw the networks from images and texts to codes, and the losses between them."""
     figure = Figure(figsize=(10, 4.4), layout="constrained")
     panel = figure.subplots()
     panel.set(xlim=(0, 100), ylim=(0, 46))
@@ -38,24 +38,30 @@ def draw_architecture() -> Figure:
     rows = {
         36: (
             BLUE,
-            ["a picture", "AlexNet\nconv1 ... fc7", "fch\nb tanh units", "u", "code\nsgn(u)"],
+            [
+                "image",
+                "AlexNet\nconv1 ... fc7",
+                "hash layer fch\nb tanh units",
+                "u",
+                "binary code\nsign(u)",
+            ],
         ),
         10: (
             ORANGE,
             [
-                "words",
-                "occurrences\n1 or 0 a word",
+                "text",
+                "term vector\n0 or 1 per term",
                 "hidden layer\nReLU, dropout",
-                "fch\nb tanh units",
+                "hash layer fch\nb tanh units",
                 "v",
-                "code\nsgn(v)",
+                "binary code\nsign(v)",
             ],
         ),
     }
-    places = {36: [3, 17, 47, 66, 84], 10: [3, 17, 32, 47, 66, 84]}
+    positions = {36: [3, 17, 47, 66, 84], 10: [3, 17, 32, 47, 66, 84]}
     widths = {36: [11, 27, 13, 8, 13], 10: [11, 12, 12, 13, 8, 13]}
-    for y, (colour, words) in rows.items():
-        boxes = list(zip(places[y], widths[y], words, strict=True))
+    for y, (colour, labels) in rows.items():
+        boxes = list(zip(positions[y], widths[y], labels, strict=True))
         for number, (x, width, text) in enumerate(boxes):
             box(panel, x, y - 4, width, 8, text, colour)
             if number:
@@ -64,9 +70,9 @@ def draw_architecture() -> Figure:
     box(panel, 52, 18.5, 36, 9, "cosine max-margin loss\nmax(0, δ - s cos(u, v))²", GREEN)
     arrow(panel, (70, 32), (70, 27.5))
     arrow(panel, (70, 14), (70, 18.5))
-    for y, edge, side in ((44.6, 40.2, "u"), (1.4, 5.8, "v")):
-        arrow(panel, (70, edge), (70, y + (-1.2 if side == "u" else 1.2)))
-        text = f"quantization max-margin loss: max(0, δ - cos(|{side}|, 1))"
+    for y, edge, modality in ((44.6, 40.2, "u"), (1.4, 5.8, "v")):
+        arrow(panel, (70, edge), (70, y + (-1.2 if modality == "u" else 1.2)))
+        text = f"quantization max-margin loss: max(0, δ - cos(|{modality}|, 1))"
         panel.text(70, y, text, ha="center", va="center", fontsize=9, color=INK)
     panel.text(
         17, 21.5, "s = +1 for a similar pair,\n-1 for a dissimilar one", fontsize=9, color=INK
@@ -89,13 +95,13 @@ def arrow(panel: Any, start: tuple[float, float], end: tuple[float, float]) -> N
 
 
 def draw_distances() -> Figure:
-    """Three similar pairs: what Euclidean distance, angle and Hamming distance say of each."""
+    """Draw three similar pairs, with Euclidean, cosine and Hamming distance of each."""
     figure = Figure(figsize=(9, 4.6), layout="constrained")
-    panel, words = figure.subplots(1, 2, width_ratios=[1, 1.1])
+    panel, beside = figure.subplots(1, 2, width_ratios=[1, 1.1])
     turn = np.linspace(0, 2 * np.pi, 200)
     panel.plot(np.cos(turn), np.sin(turn), color="#cccccc", linewidth=1)
-    for side in (panel.axhline, panel.axvline):
-        side(0, color="#888888", linewidth=1.2)
+    for draw_axis in (panel.axhline, panel.axvline):
+        draw_axis(0, color="#888888", linewidth=1.2)
     for corner in ((1, 1), (1, -1), (-1, 1), (-1, -1)):
         panel.plot(*corner, "s", color=INK, markersize=7)
         at = (corner[0] * 1.22, corner[1] * 1.13)
@@ -104,13 +110,13 @@ def draw_distances() -> Figure:
         for number, point, side in zip(name.split(" and "), points, (1, -1), strict=True):
             panel.plot([0, point[0]], [0, point[1]], color=colour, linewidth=1, alpha=0.6)
             panel.plot(*point, "o", color=colour, markersize=8)
-            beside = side * 0.13 * np.array([-point[1], point[0]]) / np.linalg.norm(point)
-            panel.text(*(point + beside), number, ha="center", va="center", color=colour)
+            offset = side * 0.13 * np.array([-point[1], point[0]]) / np.linalg.norm(point)
+            panel.text(*(point + offset), number, ha="center", va="center", color=colour)
     panel.set(xlim=(-1.5, 1.5), ylim=(-1.35, 1.35), aspect="equal", xticks=[], yticks=[])
-    panel.set_title("scores of two bits; squares are codes", fontsize=10)
+    panel.set_title("continuous codes (dots), binary codes (squares)", fontsize=10)
     panel.spines[:].set_visible(False)
-    words.set_axis_off()
-    table = words.table(
+    beside.set_axis_off()
+    table = beside.table(
         cellText=[[name, *measured(points)] for name, (points, _) in PAIRS.items()],
         colLabels=["pair", "Euclidean", "1 - cosine", "Hamming"],
         bbox=[0, 0.35, 1, 0.4],
@@ -124,10 +130,10 @@ def draw_distances() -> Figure:
 
 
 def measured(points: np.ndarray) -> list[str]:
-    """The three distances of two points, as text."""
+    """Return the three distances between two points, as text."""
     one, other = points
     cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
-    codes = Codes.from_scores(points)
+    codes = Codes.from_continuous(points)
     hamming = int(codes.hamming(codes)[0, 1])
     return [f"{np.linalg.norm(one - other):.2f}", f"{1 - cosine:.2f}", str(hamming)]
 

@@ -1,22 +1,19 @@
-"""Learn codes, measure them, and search them with words: both directions in a few lines."""
+"""Train a hashing method, evaluate text-to-image retrieval, and search images with a text query."""
 
-from corrhash.datasets import load_dataset
-from corrhash.index import open_index
-from corrhash.methods import METHODS
-from corrhash.metrics import evaluate
+from corrhash import SCM, evaluate, load_dataset, open_index
 
-split = load_dataset("scenes", n=1200, image_features="simple")
-hasher = METHODS["cvh"](n_bits=32).fit(split.train, split.validation)
+split = load_dataset("scenes", n=600, image_features="simple")
+hasher = SCM(n_bits=32).fit(split.train)
 
 queries = hasher.encode_text(split.query.texts)
-pictures = hasher.encode_image(split.database.images)
-scores = evaluate(queries, pictures, split.query.labels, split.database.labels)
-print(f"MAP text->image: {scores.map:.3f}")
+database = hasher.encode_image(split.database.images)
+scores = evaluate(queries, database, split.query.labels, split.database.labels)
+print(f"mAP, text to image: {scores.map:.3f}")
 
 index = open_index("memory:", n_bits=32)
-index.add(range(len(pictures)), pictures)
-words = ["boat sea"]
-nearest = index.search(hasher.encode_text(split.reader.read_texts(words)), k=5)
-print(f"{words[0]}:")
+index.add(range(len(database)), database)
+query = "boat sea"
+nearest = index.search(hasher.encode_text(split.reader.read_texts([query])), k=5)
+print(f"Results for {query!r}:")
 for row, distance in zip(nearest.rows[0], nearest.distances[0], strict=True):
-    print(f"  {distance:2d} bits away: {split.database.items[row]['caption']}")
+    print(f"  Hamming distance {distance:2d}: {split.database.items[row]['caption']}")

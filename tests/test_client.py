@@ -1,14 +1,16 @@
-"""Client: the calls of a collection, over the network."""
+"""Client: the methods of a collection, over HTTP."""
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from corrhash.client import Client, _picture_file
-from corrhash.errors import InputError
+from corrhash import Client, InputError, Record
+from corrhash.client import _png
+from corrhash.datasets.records import UnreadableRecord
+from corrhash.index.filters import parse_filter
 from corrhash.service.app import create_app
 from corrhash.service.limits import Limits
-from corrhash.service.uploads import read_picture
+from corrhash.service.uploads import decode_image
 from tests.service.conftest import TOKEN, N, fill
 from tests.service.running import running
 
@@ -17,55 +19,98 @@ from tests.service.running import running
 def both(tmp_path_factory):
     collection, scenes = fill(tmp_path_factory.mktemp("client") / "photos")
     limits = Limits(rate=1e6, burst=10**6, write=9 << 20)
-    with running(create_app(collection, limits, token=TOKEN)) as address:
-        yield Client(address, TOKEN), collection, scenes
+    with running(create_app(collection, limits, token=TOKEN)) as url:
+        yield Client(url, TOKEN), collection, scenes
 
 
 def short(matches):
     return [(match.id, match.key, match.distance, match.score) for match in matches]
 
 
-@pytest.mark.parametrize("find", ["image", "text"])
-def test_searches_answer_as_the_collection_does(both, find):
+def queries(collection, scenes):
+    (number,) = collection.ids_of(["scene 9"]).values()
+    return {
+        "text": ["sea boat", "boat"],
+        "image": [scenes.images[5], Image.fromarray(scenes.images[6])],
+        "key": ["scene 9", "scene 1"],
+        "codes": collection.codes_of([number], "image")[number],
+    }
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"find": "text", "where": "row < 40", "offset": 2, "k": 6}]
+)
+@pytest.mark.parametrize("kind", ["text", "image", "key", "codes"])
+def test_searches_equal_those_of_the_collection(both, kind, options):
     client, collection, scenes = both
-    how = {"where": "row < 40", "offset": 2}
-    words, picture = "sea boat", scenes.images[5]
-    for name, query in (("text", words), ("image", picture), ("item", "scene 9")):
-        mine = getattr(client, f"search_{name}")(query, 6, find, **how)
-        theirs = getattr(collection, f"search_{name}")(query, 6, find, **how)
-        assert short(mine) == short(theirs)
-        assert mine[0].item.labels == theirs[0].item.labels
+    values = queries(collection, scenes)[kind]
+    theirs = collection.search(**{kind: values}, **options)
+    assert [*map(short, client.search(**{kind: values}, **options))] == [*map(short, theirs)]
+    assert theirs[0]
+    if kind != "codes":
+        one = client.search(**{kind: values[0]}, **options)
+        assert short(one) == short(theirs[0])
+        assert one[0].item.labels == theirs[0][0].item.labels
 
 
-def test_items_are_added_and_deleted(both):
+def test_filters_and_thumbnails_are_those_of_the_collection(both):
+    client, collection, _ = both
+    where = parse_filter("row < 9 and not ('it''s' in labels or key = \"a\") and row != 2.5")
+    mine, theirs = (
+        one.search("sea", where=where, k=3, thumbnails=True) for one in (client, collection)
+    )
+    assert short(mine) == short(theirs)
+    assert [m.item.thumbnail for m in mine] == [m.item.thumbnail for m in theirs]
+    for fields in (["key", "thumbnail"], ["text"]):
+        assert client.get("scene 4", fields) == collection.get("scene 4", fields)
+
+
+def test_add_and_delete(both):
     client, collection, scenes = both
     year = {"year": np.int64(2015)}
     added = client.add([{"key": "new", "image": scenes.images[0], "metadata": year}])
     assert (added.new, len(client)) == (1, N + 1)
     assert client.get("new").metadata == {"year": 2015}
-    assert client.search_image(scenes.images[0], 2, "image")[0].distance == 0
+    assert client.search(image=scenes.images[0], k=2)[0].distance == 0
     assert client.delete("new") == 1
     assert len(collection) == N
 
 
+def test_add_takes_records_as_a_collection_does(both):
+    client, collection, scenes = both
+    records = [
+        Record("a", scenes.images[0], "sea", labels=["boat"], metadata={"year": 2015}),
+        Record("b", text="boat"),
+        {"key": "c", "text": "boat"},
+        UnreadableRecord("d", "Damaged."),
+    ]
+    items = []
+    for target in (client, collection):
+        added = target.add(iter(records), total=4)
+        assert (added.new, added.skipped) == (3, {"d": "Damaged."})
+        items.append([collection.get(key) for key in "abc"])
+        assert target.delete(iter("abcd")) == 3
+    assert items[0] == items[1]
+
+
 def noise(height, width):
-    """The picture that compresses worst."""
+    """The image that compresses worst."""
     return np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
 
 
-def test_photos_of_any_size_are_searched_with_and_added(both, tmp_path):
+def test_photos_of_any_size(both, tmp_path):
     client, _, _ = both
     photo = Image.fromarray(noise(3000, 4000))
     photo.save(tmp_path / "photo.jpg")
-    for image in (photo, tmp_path / "photo.jpg"):
+    for image in (photo, tmp_path / "photo.jpg", (tmp_path / "photo.jpg").read_bytes()):
         assert client.add([{"key": "photo", "image": image}]).skipped == {}
-        assert client.search_image(image, 1, "image")[0].key == "photo"
+        assert client.search(image=image, k=1)[0].key == "photo"
     client.delete("photo")
 
 
-def test_a_picture_that_cannot_be_read_is_skipped_as_in_a_collection(both, tmp_path):
+def test_unreadable_images_are_skipped_as_in_a_collection(both, tmp_path):
     client, collection, scenes = both
-    (tmp_path / "bad.jpg").write_bytes(b"not a picture")
+    (tmp_path / "bad.jpg").write_bytes(b"not an image")
     records = [
         {"image": tmp_path / "bad.jpg"},
         {"image": tmp_path / "gone.jpg"},
@@ -74,40 +119,50 @@ def test_a_picture_that_cannot_be_read_is_skipped_as_in_a_collection(both, tmp_p
     ]
     added = client.add(records)
     assert client.delete(["words", "good"]) == 2
-    here = collection.add(records)
+    local = collection.add(records)
     collection.delete(["words", "good"])
-    assert (added.new, set(added.skipped)) == (here.new, set(here.skipped))
+    assert (added.new, added.skipped) == (local.new, local.skipped)
     assert added.new == 2
-    assert "Cannot read the picture" in added.skipped[str(tmp_path / "bad.jpg")]
-    assert "There is no picture" in added.skipped[str(tmp_path / "gone.jpg")]
+    assert set(added.skipped) == {str(tmp_path / "bad.jpg"), str(tmp_path / "gone.jpg")}
 
 
-def test_a_large_photo_is_seen_as_if_its_file_were_uploaded(tmp_path):
+def test_downscaling_equals_that_of_the_service(tmp_path):
     Image.fromarray(noise(3000, 4000)).save(tmp_path / "photo.jpg")
-    uploaded = read_picture((tmp_path / "photo.jpg").read_bytes(), Limits())
-    sent = read_picture(_picture_file(tmp_path / "photo.jpg")[0], Limits())
+    uploaded = decode_image((tmp_path / "photo.jpg").read_bytes(), Limits())
+    sent = decode_image(_png(tmp_path / "photo.jpg"), Limits())
     np.testing.assert_array_equal(np.asarray(sent), np.asarray(uploaded))
 
 
-def test_items_are_sent_as_many_at_once_as_a_service_takes(both):
+def test_items_are_sent_in_batches_below_the_limit(both):
     client, _, _ = both
-    photo = noise(1000, 1000)  # four megabytes in base64, and nine are taken
+    photo = noise(1000, 1000)  # 4 MB in base64; the service accepts 9 MB per request
     keys = [f"photo {i}" for i in range(4)]
     assert client.add({"key": key, "image": photo} for key in keys).new == 4
     assert client.add([{"key": key, "text": "sea"} for key in keys], batch=3).updated == 4
     assert client.delete(keys) == 4
 
 
-def test_mistakes_are_the_sentences_of_the_service(both):
+def test_errors_are_those_of_the_collection(both):
+    client, collection, _ = both
+    for target in (client, collection):
+        with pytest.raises(InputError, match="No term of 'xyzzy' is in"):
+            target.search("xyzzy")
+        with pytest.raises(InputError, match="No item with the key 'nobody'"):
+            target.get("nobody")
+        with pytest.raises(InputError, match="No item with the key 'nobody'"):
+            target.search(key="nobody")
+    with pytest.raises(InputError, match="token is required"):
+        Client(client.url, "another token here").delete("scene 1")
+
+
+def test_vectors_cannot_be_sent(both):
     client, _, _ = both
-    with pytest.raises(InputError, match="knows no word of 'xyzzy'"):
-        client.search_text("xyzzy")
-    with pytest.raises(InputError, match="no item 'nobody'"):
-        client.get("nobody")
-    with pytest.raises(InputError, match="needs the token"):
-        Client(client.address, "another token here").delete("scene 1")
+    with pytest.raises(InputError, match="searched with images and strings, got vectors"):
+        client.search(image=np.ones(7))
+    with pytest.raises(InputError, match="Record 'a' contains vectors"):
+        client.add([Record("a", np.ones(7))])
 
 
-def test_where_there_is_no_service_the_way_out_is_named():
-    with pytest.raises(InputError, match="corrhash serve"):
+def test_missing_service_is_reported():
+    with pytest.raises(InputError, match="Start the service with corrhash serve"):
         Client("http://127.0.0.1:9").info()

@@ -1,4 +1,4 @@
-"""Codes: packing, distances, files, and answers to bad input."""
+"""Codes: packing, distances, files and input checks."""
 
 import contextlib
 
@@ -24,7 +24,7 @@ def test_signs_survive_packing(n, n_bits, seed):
 
 
 @given(st.integers(1, 300), st.integers(0, 99))
-def test_the_distance_is_the_number_of_differing_signs(n_bits, seed):
+def test_hamming_distance_counts_differing_signs(n_bits, seed):
     first, second = random_signs(7, n_bits, seed), random_signs(5, n_bits, seed + 1)
     differing = (first[:, None, :] != second[None, :, :]).sum(axis=2)
     distances = Codes.from_signs(first).hamming(Codes.from_signs(second))
@@ -33,7 +33,7 @@ def test_the_distance_is_the_number_of_differing_signs(n_bits, seed):
     np.testing.assert_array_equal(distances, (n_bits - inner) // 2)
 
 
-def test_a_code_is_at_distance_zero_from_itself_and_n_bits_from_its_negative():
+def test_distance_to_itself_and_to_its_negative():
     signs = random_signs(4, 37)
     codes, negative = Codes.from_signs(signs), Codes.from_signs(-signs)
     np.testing.assert_array_equal(np.diag(codes.hamming(codes)), 0)
@@ -41,8 +41,8 @@ def test_a_code_is_at_distance_zero_from_itself_and_n_bits_from_its_negative():
     np.testing.assert_array_equal(codes.hamming(negative), codes.hamming(negative).T)
 
 
-def test_a_score_of_zero_gives_minus_one():
-    signs = Codes.from_scores([[0.0, -0.0, 1e-300, -1e-300]]).signs()
+def test_zero_gives_minus_one():
+    signs = Codes.from_continuous([[0.0, -0.0, 1e-300, -1e-300]]).signs()
     np.testing.assert_array_equal(signs, [[-1, -1, 1, -1]])
 
 
@@ -57,12 +57,12 @@ def test_planes_hold_the_bits_of_each_word(n_bits):
         np.testing.assert_array_equal(word, signs[:, bit] > 0)
 
 
-def test_codes_of_64_bits_are_not_copied_for_the_kernels():
+def test_planes_of_64_bits_are_not_copied():
     codes = Codes.from_signs(random_signs(3, 64))
     assert np.shares_memory(codes.planes(), codes.packed)
 
 
-def test_slices_masks_lists_and_single_rows_are_codes_again():
+def test_indexing_returns_codes():
     signs = random_signs(6, 20)
     codes = Codes.from_signs(signs)
     for rows in (slice(1, 4), [4, 0], np.array([True, False] * 3), -1):
@@ -73,7 +73,7 @@ def test_slices_masks_lists_and_single_rows_are_codes_again():
         codes[6]
 
 
-def test_codes_cannot_be_changed():
+def test_codes_are_read_only():
     codes = Codes.from_signs(random_signs(2, 9))
     with pytest.raises(ValueError, match="read-only"):
         codes.packed[0, 0] = 1
@@ -81,19 +81,19 @@ def test_codes_cannot_be_changed():
         codes.n_bits = 3
 
 
-def test_codes_do_not_follow_later_changes_of_the_bytes_they_were_made_of():
+def test_codes_copy_writable_bytes():
     packed = np.zeros((2, 1), np.uint8)
     codes = Codes(packed, 3)
     packed[:] = 255
     assert codes.hamming(codes).max() == 0
 
 
-def test_bits_are_not_picked_by_indexing():
-    with pytest.raises(IndexError, match="picked by rows alone"):
+def test_indexing_bits_raises():
+    with pytest.raises(IndexError, match="indexed by row only"):
         Codes.from_signs([[1, 1]])[:, ::-1]
 
 
-def test_no_flipped_bit_in_a_file_leads_to_a_strange_error(tmp_path):
+def test_a_corrupt_file_raises_input_error(tmp_path):
     path = tmp_path / "codes.npz"
     codes = Codes.from_signs(random_signs(5, 64))
     codes.save(path)
@@ -105,9 +105,9 @@ def test_no_flipped_bit_in_a_file_leads_to_a_strange_error(tmp_path):
             Codes.load(path)
 
 
-def test_keys_must_be_as_many_as_codes(tmp_path):
+def test_the_number_of_keys_must_match(tmp_path):
     save_codes(tmp_path / "codes.npz", {"codes": Codes.from_signs([[1]])}, keys=["a", "b"])
-    with pytest.raises(InputError, match="2 keys for other numbers of codes"):
+    with pytest.raises(InputError, match="2 keys do not match"):
         Codes.load(tmp_path / "codes.npz")
 
 
@@ -116,7 +116,7 @@ def test_distinct_codes_are_counted():
     assert Codes.from_signs(np.empty((0, 5))).n_distinct() == 0
 
 
-def test_codes_survive_a_file(tmp_path):
+def test_save_and_load(tmp_path):
     codes = Codes.from_signs(random_signs(11, 21))
     codes.save(tmp_path / "codes.npz")
     again = Codes.load(tmp_path / "codes.npz")
@@ -125,7 +125,7 @@ def test_codes_survive_a_file(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["codes.npz"]
 
 
-def test_a_file_holds_several_sets_of_codes_and_keys(tmp_path):
+def test_save_and_load_several_sets_with_keys(tmp_path):
     sets = {"image": Codes.from_signs([[1, 1]]), "text": Codes.from_signs([[1, -1]])}
     save_codes(tmp_path / "both.npz", sets, keys=["im1"])
     again, keys = load_codes(tmp_path / "both.npz")
@@ -136,73 +136,73 @@ def test_a_file_holds_several_sets_of_codes_and_keys(tmp_path):
 
 
 @pytest.mark.parametrize("keep", [0, 1, 30, 0.5, 0.99])
-def test_a_file_cut_short_is_refused(tmp_path, keep):
+def test_a_truncated_file_raises(tmp_path, keep):
     path = tmp_path / "codes.npz"
     Codes.from_signs(random_signs(50, 64)).save(path)
     whole = path.read_bytes()
     path.write_bytes(whole[: keep if isinstance(keep, int) else int(len(whole) * keep)])
-    with pytest.raises(InputError, match="not a whole file of codes"):
+    with pytest.raises(InputError, match="not a valid file of codes"):
         Codes.load(path)
 
 
-def test_foreign_and_missing_files_are_refused(tmp_path):
+def test_foreign_and_missing_files_raise(tmp_path):
     np.savez(tmp_path / "other.npz", weights=np.ones(3))
     np.save(tmp_path / "array.npy", np.ones(3))
     (tmp_path / "text.npz").write_text("hello")
     for name in ("other.npz", "array.npy", "text.npz"):
-        with pytest.raises(InputError, match="not a whole file of codes"):
+        with pytest.raises(InputError, match="not a valid file of codes"):
             Codes.load(tmp_path / name)
-    with pytest.raises(InputError, match=r"There is no file .*nowhere\.npz"):
+    with pytest.raises(InputError, match=r"File not found: .*nowhere\.npz"):
         Codes.load(tmp_path / "nowhere.npz")
 
 
-def test_a_folder_that_does_not_exist_is_named(tmp_path):
+def test_saving_into_a_missing_folder_raises(tmp_path):
     with pytest.raises(InputError, match=r"Cannot write .*nowhere"):
         Codes.from_signs([[1]]).save(tmp_path / "nowhere" / "codes.npz")
 
 
 @pytest.mark.parametrize(
-    ("scores", "message"),
+    ("continuous", "message"),
     [
-        ([[1.0, np.nan]], r"must be finite. Got nan at row 0, bit 1 \(1 such"),
-        ([[1.0], [-np.inf]], "Got -inf at row 1, bit 0"),
-        ([1.0, 2.0], r"Got shape \(2,\).*One item is still a row"),
+        ([[1.0, np.nan]], r"must be finite, got nan at row 0, bit 1 \(1 such"),
+        ([[1.0], [-np.inf]], "got -inf at row 1, bit 0"),
+        ([1.0, 2.0], r"got shape \(2,\).*Pass a single item as x\[None, :\]"),
         ([["a"]], "array of numbers"),
-        (np.empty((3, 0)), "from 1 to 1024. Got 0"),
-        (np.ones((1, 1025)), "from 1 to 1024. Got 1025"),
+        (np.empty((3, 0)), "between 1 and 1024, got 0"),
+        (np.ones((1, 1025)), "between 1 and 1024, got 1025"),
     ],
 )
-def test_scores_that_cannot_be_codes_are_refused(scores, message):
+def test_invalid_continuous_codes_raise(continuous, message):
     with pytest.raises(InputError, match=message):
-        Codes.from_scores(scores)
+        Codes.from_continuous(continuous)
 
 
-def test_a_sign_of_zero_is_refused():
-    with pytest.raises(InputError, match=r"Got 0 at row 0, bit 1.*from_scores"):
+def test_a_sign_of_zero_raises():
+    with pytest.raises(InputError, match=r"got 0 at row 0, bit 1.*from_continuous"):
         Codes.from_signs([[1, 0]])
 
 
 @pytest.mark.parametrize("n_bits", [0, 1025, 2.5, "64", True])
-def test_lengths_that_codes_cannot_have_are_refused(n_bits):
+def test_invalid_code_lengths_raise(n_bits):
     with pytest.raises(InputError, match="n_bits must be"):
         Codes(np.zeros((1, 8), np.uint8), n_bits)
 
 
-def test_packed_bytes_must_fit_the_length():
-    with pytest.raises(InputError, match=r"\(n, 2\) array of uint8. Got shape \(1, 1\)"):
+def test_packed_bytes_must_match_the_code_length():
+    with pytest.raises(InputError, match=r"\(n, 2\) array of uint8, got shape \(1, 1\)"):
         Codes(np.zeros((1, 1), np.uint8), 12)
-    with pytest.raises(InputError, match="beyond the 4 of the code must be zero"):
+    with pytest.raises(InputError, match="after bit 4 must be zero"):
         Codes(np.full((1, 1), 255, np.uint8), 4)
 
 
-def test_codes_of_different_lengths_are_not_compared():
-    with pytest.raises(InputError, match="Got 2 and 3 bits"):
+def test_comparing_different_code_lengths_raises():
+    with pytest.raises(InputError, match="got 2 and 3 bits"):
         Codes.from_signs([[1, 1]]).hamming(Codes.from_signs([[1, 1, 1]]))
 
 
 @pytest.mark.parametrize("n_bits", [1, 12, 64, 65, 300])
 @pytest.mark.parametrize("n", [0, 5])
-def test_planes_become_the_same_codes_again(n_bits, n):
-    codes = Codes.from_scores(np.random.default_rng(0).standard_normal((n, n_bits)))
+def test_planes_round_trip(n_bits, n):
+    codes = Codes.from_continuous(np.random.default_rng(0).standard_normal((n, n_bits)))
     again = Codes.from_planes(codes.planes(), n_bits)
     np.testing.assert_array_equal(again.packed, codes.packed)

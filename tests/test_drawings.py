@@ -1,4 +1,4 @@
-"""The drawings of the documents are made by the code that they name."""
+"""docs/draw_method.py draws the figures of docs/explanation/chn.md."""
 
 import subprocess
 import sys
@@ -9,12 +9,12 @@ from PIL import Image
 DOCS = Path(__file__).parent.parent / "docs"
 
 
-def test_the_drawings_of_the_method_are_drawn_and_stand_in_the_documents(tmp_path):
+def test_figures_are_drawn_and_shown_in_the_docs(tmp_path):
     subprocess.run([sys.executable, "-W", "error", DOCS / "draw_method.py", tmp_path], check=True)
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["architecture.png", "three-distances.png"]
-    page = (DOCS / "method.md").read_text()
+    page = (DOCS / "explanation" / "chn.md").read_text()
     for name in names:
-        assert f"(images/{name})" in page
+        assert f"(../images/{name})" in page
         with Image.open(tmp_path / name) as drawn, Image.open(DOCS / "images" / name) as kept:
             assert drawn.size == kept.size

@@ -1,11 +1,10 @@
-"""What was acknowledged survives: killed writers, and several processes at once."""
+"""Acknowledged items survive killed writers and concurrent processes."""
 
 import pytest
 from tools.durability import BATCH, Count, Writer, check, kill_writers, make_model
 
-from corrhash.collection import Collection
-from corrhash.saved_model import load_model
-from tests.engine_addresses import new_address
+from corrhash.collection.collection import Collection
+from tests.engine_uris import new_uri
 
 
 @pytest.fixture(scope="module")
@@ -16,41 +15,41 @@ def model(tmp_path_factory):
 
 
 @pytest.fixture(params=["a folder", "milvus://"])
-def address(request, model, tmp_path):
-    with new_address(request.param, tmp_path) as uri:
-        Collection.create(uri, *load_model(model))
-        yield uri
+def uri(request, model, tmp_path):
+    with new_uri(request.param, tmp_path) as new:
+        Collection.create(new, model)
+        yield new
 
 
-def test_what_a_killed_writer_had_acknowledged_is_there(address, model):
-    count = kill_writers(address, model, rounds=2)
+def test_killed_writer_loses_nothing(uri, model):
+    count = kill_writers(uri, model, rounds=2)
     assert count.clean, count
     assert count.rounds == 2
     assert count.acknowledged >= 2 * BATCH
 
 
-def test_two_writers_and_a_reader_lose_nothing(address, model):
-    writers = [Writer(address, model, 0), Writer(address, model, 10_000)]
-    reader = Collection.open(address, model)
+def test_concurrent_writers_lose_nothing(uri, model):
+    writers = [Writer(uri, model, 0), Writer(uri, model, 10_000)]
+    reader = Collection.open(uri, model)
     for writer in writers:
         writer.go()
     sizes = []
     while min(len(writer.acknowledged) for writer in writers) < 5:
         sizes.append(len(reader))
         for writer in writers:
+            assert writer.process.is_alive()
             writer.listen(0.01)
     for writer in writers:
         writer.kill()
     assert sizes == sorted(sizes)
-    count = check(address, model, writers)
+    count = check(uri, model, writers)
     assert count.clean, count
     acknowledged = sum(len(writer.acknowledged) for writer in writers) * BATCH
     assert acknowledged <= len(reader) <= acknowledged + 2 * BATCH
 
 
-def test_a_loss_would_be_seen(model, tmp_path):
-    """The check itself is checked: it must count what is missing, changed or torn."""
-    collection = Collection.create(tmp_path / "c", *load_model(model))
+def test_check_detects_loss_damage_and_torn_batches(model, tmp_path):
+    collection = Collection.create(tmp_path / "c", model)
     writer = Writer(str(tmp_path / "c"), model, 0)
     writer.go()
     writer.wait_for(3)

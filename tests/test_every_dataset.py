@@ -6,7 +6,7 @@ import pytest
 from corrhash.datasets import DATASETS, load_dataset
 from corrhash.datasets.base import PARTS
 from corrhash.datasets.check import about, check_dataset
-from corrhash.datasets.sources import source_of
+from corrhash.datasets.published.base import published_files
 from tests.datasets.layouts import LAYOUTS
 
 pytestmark = pytest.mark.parametrize("name", list(DATASETS))
@@ -44,7 +44,7 @@ def rows_of(pairs):
     return set(pairs.row_keys())
 
 
-def test_the_parts_are_aligned_and_of_one_kind(name, small):
+def test_parts_are_aligned(name, small):
     split = small(name, image_features="simple")
     for part in PARTS:
         pairs = getattr(split, part)
@@ -54,7 +54,7 @@ def test_the_parts_are_aligned_and_of_one_kind(name, small):
         assert len(pairs.label_names) == pairs.labels.shape[1]
 
 
-def test_keys_are_unique_and_queries_are_never_in_the_database(name, small):
+def test_keys_are_unique_and_queries_held_out(name, small):
     split = small(name)
     assert len(rows_of(split.pairs)) == len(split.pairs)
     assert not rows_of(split.query) & rows_of(split.database)
@@ -64,7 +64,7 @@ def test_keys_are_unique_and_queries_are_never_in_the_database(name, small):
     assert set(trained) == rows_of(split.train)
 
 
-def test_all_but_the_database_carry_labels(name, small):
+def test_all_but_the_database_have_labels(name, small):
     split = small(name)
     for part in ("train", "validation", "query"):
         assert getattr(split, part).labels.sum(axis=1).min() >= 1
@@ -81,38 +81,38 @@ def test_the_same_seed_gives_the_same_split(name, small, in_miniature):
     assert other.fingerprint.split != first.fingerprint.split
 
 
-def test_the_loader_says_what_it_is_in_one_line(name):
+def test_the_docstring_is_one_short_sentence(name):
     first = DATASETS[name].__doc__.strip().splitlines()[0]
     assert first.endswith(".")
     assert len(first) < 100
 
 
-def test_a_reader_of_one_load_reads_the_next_alike(name, small, in_miniature):
+def test_a_saved_reader_gives_the_same_arrays(name, small, in_miniature):
     split = small(name, image_features="simple")
     again = load_dataset(name, **in_miniature(name), reader=split.reader)
     np.testing.assert_array_equal(again.query.images, split.query.images)
     assert (again.query.texts != split.query.texts).nnz == 0
 
 
-def test_it_is_told_where_to_get_it_and_how_much_there_is(name):
-    said = "\n".join(about(name))
-    source = source_of(DATASETS[name])
-    if source is None:
-        assert "nothing to download" in said
+def test_about_has_url_licence_and_split(name):
+    lines = "\n".join(about(name))
+    published = published_files(DATASETS[name])
+    if published is None:
+        assert "Generated: nothing to download" in lines
     else:
         assert name in LAYOUTS, "published datasets are laid out in tests/datasets/layouts.py"
-        for words in (*source.where, source.licence, "Unpack: ", "queries"):
-            assert words in said
+        for words in (*published.urls, published.licence, "Unpack: ", "queries"):
+            assert words in lines
 
 
-def test_a_check_counts_what_there_is_and_takes_samples(name, in_miniature):
+def test_a_check_counts_items_and_takes_samples(name, in_miniature):
     check = check_dataset(name, **in_miniature(name))
-    said = "\n".join(check.lines())
-    assert "fingerprint: data " in said
-    assert "train " in said
-    if source_of(DATASETS[name]):
+    lines = "\n".join(check.lines())
+    assert "fingerprint: data " in lines
+    assert "train " in lines
+    if published_files(DATASETS[name]):
         assert not check.complete
-        assert "published: " in said
+        assert "published: " in lines
     if name != "synthetic":
-        assert len(check.pictures) == len(check.captions) == 24
+        assert len(check.images) == len(check.captions) == 24
         assert all(caption.startswith("[") for caption in check.captions)

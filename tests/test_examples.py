@@ -1,4 +1,4 @@
-"""Every example runs, in an empty folder, as a script of its own."""
+"""The scripts in examples/ run, each in an empty folder."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_runs(path, tmp_path):
+def test_example_runs(path, tmp_path):
     result = subprocess.run(
         [sys.executable, "-W", "error", path], cwd=tmp_path, capture_output=True, text=True
     )

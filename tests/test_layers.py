@@ -1,6 +1,7 @@
-"""Imports point downwards, and heavy libraries stay where they belong."""
+"""The import rules of docs/explanation/architecture.md: layers, and homes of libraries."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -8,48 +9,29 @@ import pytest
 import corrhash
 
 PACKAGE = Path(corrhash.__file__).parent
+DOCUMENT = Path(__file__).parent.parent / "docs" / "explanation" / "architecture.md"
 
-# Lowest first. A module imports from the lines above its own, and from its own package.
-LAYERS = [
-    ["errors", "docpage", "progress", "freed_memory"],
-    ["atomic_write", "cache_folder", "checksum", "lazy_table"],
-    ["codes", "kernels"],
-    ["ranking", "relevance", "filters", "rerank"],
-    ["datasets"],
-    ["metrics", "index", "losses", "networks"],
-    ["methods", "records"],
-    ["encoder", "saved_model", "sources", "collection_folder", "matches"],
-    ["collection", "experiments", "sheet"],
-    ["service", "client"],
-    ["demo"],
-    ["cli"],
-]
 
-# Libraries that load slowly or that only one part may know.
-HOMES = {
-    "torch": ["losses", "networks", "methods"],
-    "transformers": ["networks.transformers"],
-    "onnx": ["networks.onnx_graph"],
-    "onnxruntime": ["networks.onnx"],
-    "h5py": ["datasets.array_files"],
-    "matplotlib": ["experiments.plots", "experiments.figures"],
-    "typer": ["cli"],
-    "rich": ["cli"],
-    "numba": ["kernels"],
-    "pyarrow": ["datasets.manifest", "index.lancedb", "sources.parquet"],
-    "snowballstemmer": ["datasets.words"],
-    "llvmlite": ["kernels"],
-    "lancedb": ["index.lancedb"],
-    "pymilvus": ["index.milvus"],
-    "PIL": ["datasets", "networks.pixels", "records", "encoder", "sheet", "service.uploads"],
-    "fastapi": ["service"],
-    "starlette": ["service"],
-    "pydantic": ["service.messages"],
-    "uvicorn": ["service.run"],
-    "prometheus_client": ["service.metrics"],
-    "urllib3": ["client"],
-}
+def section(title):
+    return DOCUMENT.read_text().partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
+
+def read_layers():
+    """The lines of the document's list, lowest layer first, each a list of names."""
+    (block,) = re.findall(r"```\n(.*?)```", section("Layers"), flags=re.DOTALL)
+    return [line.split() for line in block.splitlines()]
+
+
+def read_homes():
+    """Libraries of the document's table, each with the modules that import it."""
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", section("Library homes"), flags=re.MULTILINE)
+    homes = {library: re.findall(r"`([\w.]+)`", modules) for library, modules in rows}
+    assert len(homes) == section("Library homes").count("\n| ") - 1, "one library per row"
+    return homes
+
+
+LAYERS = read_layers()
+HOMES = read_homes()
 MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.name not in ("__main__.py",))
 
 
@@ -58,9 +40,18 @@ def name_of(path):
     return ".".join(part for part in parts if part != "__init__")
 
 
+def runtime_nodes(node):
+    """Walk a syntax tree, except what only type checkers see."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        only_types = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
+        for each in child.orelse if only_types else [child]:
+            yield from runtime_nodes(each)
+
+
 def imports_of(path):
     """Every module that the file imports, at its top or inside a function."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in runtime_nodes(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module == "corrhash":
@@ -76,10 +67,10 @@ def level_of(name):
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_imports_point_downwards(path):
+def test_imports_point_to_lower_layers(path):
     name = name_of(path)
     if not name:
-        return  # the package itself lists what most people need
+        return  # the root package re-exports names of every layer
     for imported in imports_of(path):
         if not imported.startswith("corrhash."):
             continue
@@ -91,21 +82,47 @@ def test_imports_point_downwards(path):
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_libraries_stay_where_they_belong(path):
+def test_library_is_imported_only_in_its_home(path):
     for imported in imports_of(path):
         library = imported.split(".")[0]
         homes = HOMES.get(library)
         if homes is not None:
-            assert name_of(path).startswith(tuple(homes)), f"{name_of(path)} imports {library}"
+            name = name_of(path)
+            at_home = any(name == home or name.startswith(f"{home}.") for home in homes)
+            assert at_home, f"{name} imports {library}; {DOCUMENT.name} lists {homes}"
 
 
-def test_every_part_of_the_package_has_a_layer():
+def test_every_part_has_a_layer():
     parts = {name_of(path).split(".")[0] for path in MODULES} - {""}
-    assert parts == {name for names in LAYERS for name in names}
+    assert parts == {name for names in LAYERS for name in names}, f"update {DOCUMENT.name}"
+
+
+def test_tree_lists_every_part():
+    block = re.search(r"```\nsrc/corrhash/\n(.*?)```", section("Tree"), flags=re.DOTALL).group(1)
+    listed, part = set(), ""
+    for indent, name in re.findall(r"^(│?   |)[├└]── (\w+)(?:\.py|/)", block, flags=re.MULTILINE):
+        part = part if indent else name
+        listed.add(f"{part}/{name}" if indent else name)
+    parts = {name for names in LAYERS for name in names}
+    folders = {path.parent for path in PACKAGE.glob("*/*/*") if path.suffix in (".py", ".js")}
+    assert listed == parts | {str(folder.relative_to(PACKAGE)) for folder in folders}
+
+
+@pytest.mark.parametrize("library", HOMES)
+def test_home_imports_its_library(library):
+    for home in HOMES[library]:
+        paths = [p for p in MODULES if f"{name_of(p)}.".startswith(f"{home}.")]
+        libraries = {name.split(".")[0] for path in paths for name in imports_of(path)}
+        assert library in libraries, f"{home} does not import {library}"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_every_file_opens_with_a_sentence(path):
+def test_file_opens_with_a_sentence(path):
     docstring = ast.get_docstring(ast.parse(path.read_text()))
     assert docstring
     assert docstring.splitlines()[0].endswith(".")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_file_has_at_most_400_lines(path):
+    assert len(path.read_text().splitlines()) <= 400

@@ -1,20 +1,22 @@
-"""Every plan in benchmarks/ can be read, and tunes no method harder than another."""
+"""Plans in benchmarks/ are valid and give every method the same tuning budget."""
 
 from pathlib import Path
 
 import pytest
 
+from corrhash.experiments.experiment import Experiment
 from corrhash.experiments.plan import read_plan
+from corrhash.experiments.result_files import load_results, load_trials
 from corrhash.methods import METHODS
 
 PLANS = sorted((Path(__file__).parent.parent / "benchmarks").glob("*.toml"))
 PARTS = "chn_parts"
-"""The plan that is about CHN alone."""
+"""The ablation of CHN."""
 PAPER = {"cvh", "imh", "cmssh", "rahh", "scm", "seph", "mmnn", "dcmh", "chn"}
 
 
 @pytest.mark.parametrize("path", [p for p in PLANS if p.stem != PARTS], ids=lambda path: path.stem)
-def test_a_plan_holds_the_methods_of_the_paper_and_the_variants_of_chn(path):
+def test_plan_has_methods_and_variants_of_the_paper(path):
     plan = read_plan(path)
     names = {row.name for row in plan.rows}
     assert names >= PAPER | {"chn-m", "chn-i", "chn-q", "classifier"}
@@ -23,13 +25,13 @@ def test_a_plan_holds_the_methods_of_the_paper_and_the_variants_of_chn(path):
     assert any(experiment.unseen for experiment in plan.experiments({}))
 
 
-def test_the_scenes_have_every_method():
+def test_scenes_plan_has_every_method():
     plan = read_plan(next(path for path in PLANS if path.stem == "scenes"))
-    derived = {"chn-b"}  # CHN before its scores are rounded: part of every result
+    derived = {"chn-b"}  # CHN without binarization, part of every result
     assert {row.method for row in plan.rows} == set(METHODS) - derived
 
 
-def test_the_plan_of_parts_takes_one_away_in_each_row():
+def test_chn_parts_plan_changes_one_setting_per_row():
     plan = read_plan(next(path for path in PLANS if path.stem == PARTS))
     changed = {
         e.row: [name for name in dict(e.params) if name != "training.weight_decay"]
@@ -37,3 +39,17 @@ def test_the_plan_of_parts_takes_one_away_in_each_row():
     }
     assert changed.pop("chn") == []
     assert all(len(names) == 1 for names in changed.values())
+
+
+@pytest.mark.parametrize("name", ["coco", PARTS])
+def test_committed_results_belong_to_their_plan(name):
+    plan = read_plan(PLANS[0].parent / f"{name}.toml")
+    results = PLANS[0].parent / "results" / f"{name}.json"
+    experiments = [result.experiment for result in load_results(results)]
+    settings = {(e.dataset, e.row): e.params for e in experiments}
+    tuned = {key: dict(params) for key, params in settings.items() if key in plan.trials()}
+    assert sorted(map(str, experiments)) == sorted(map(str, plan.experiments(tuned)))
+    assert set(experiments) == set(plan.experiments(tuned))
+    trials = [Experiment.from_dict(trial["experiment"]) for trial in load_trials(results)]
+    planned = [experiment for tried in plan.trials().values() for experiment in tried]
+    assert set(trials) <= set(planned)

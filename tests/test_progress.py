@@ -1,14 +1,14 @@
-"""Progress: reports reach the listener, and nobody else."""
+"""Progress reports reach the listener inside its block."""
 
-from corrhash.progress import listening, report
+from corrhash._progress import listening, report
 
 
-def test_reports_reach_the_listener_inside_its_block_only():
-    heard = []
+def test_only_reports_inside_the_block_are_passed():
+    steps = []
     report("before", 1, 1)
-    with listening(heard.append):
+    with listening(steps.append):
         report("inside", 2, 5, loss=0.5)
     report("after", 1, 1)
-    assert [(step.task, step.done, step.total, step.numbers) for step in heard] == [
+    assert [(step.task, step.done, step.total, step.metrics) for step in steps] == [
         ("inside", 2, 5, {"loss": 0.5})
     ]

@@ -9,12 +9,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from corrhash.collection import Collection
-from corrhash.datasets import Reader, make_pairs
-from corrhash.experiments.trained_model import TrainedModel
+from corrhash.collection.collection import Collection
+from corrhash.datasets import make_pairs
 from corrhash.methods.cvh import CVH
-from tests.engine_addresses import new_address
-from tests.sources.test_tar_shards import npy, write_tar
+from corrhash.model import Model, TrainingRun
+from tests.datasets.formats.test_tar import npy, write_tar
+from tests.engine_uris import new_uri
 
 N_FILES, N_ITEMS = 4, 120
 """Items are of each file."""
@@ -28,7 +28,7 @@ def pairs():
 @pytest.fixture(scope="module")
 def model(pairs, tmp_path_factory):
     folder = tmp_path_factory.mktemp("shards") / "model"
-    TrainedModel(CVH(32).fit(pairs), Reader(), "shards", 0).save(folder)
+    Model(CVH(32).fit(pairs), training=TrainingRun("shards")).save(folder)
     return folder
 
 
@@ -46,7 +46,7 @@ def shards(pairs, tmp_path_factory):
 
 @pytest.fixture(params=["a folder", "milvus://"])
 def address(request, tmp_path):
-    with new_address(request.param, tmp_path) as uri:
+    with new_uri(request.param, tmp_path) as uri:
         yield uri
 
 
@@ -95,7 +95,7 @@ def test_a_killed_process_is_started_again_and_every_item_is_there_once(
     ids = dict(there)
     rows, codes = collection.index.codes_of([ids[key] for key in keys_of(range(N_FILES))], "image")
     np.testing.assert_array_equal(rows, np.arange(len(pairs)))
-    expected = collection.hasher.encode_image(pairs.images)
+    expected = collection.model.hasher.encode_image(pairs.images)
     np.testing.assert_array_equal(codes.packed, expected.packed)
 
 

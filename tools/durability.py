@@ -1,9 +1,9 @@
-"""Kill writers and servers at any moment, and count what was lost: ``make durability``.
+"""Kill writers and servers at random moments, and count lost items: ``make durability``.
 
-A writer adds batches and says after each that it is acknowledged. It is killed with SIGKILL at a
-random moment, or the server it writes to is. Then every acknowledged item must be there, with its
-own codes, text and thumbnail, and every batch wholly or not at all. Every item follows from its
-number, so that damage is seen.
+A writer adds batches and acknowledges each one. It, or the server that it writes to, is killed with
+SIGKILL at a random moment. Then every acknowledged item must exist with its codes, text and
+metadata, and no batch can be stored in part. An item is a function of its number, so that damage is
+detected.
 """
 
 from __future__ import annotations
@@ -32,28 +32,26 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from tools.milvus_server import ADDRESS, MilvusServer, enter_namespace, why_not  # noqa: E402
 
-from corrhash.collection import Collection  # noqa: E402
-from corrhash.datasets import PairedDataset, Reader, make_pairs  # noqa: E402
-from corrhash.datasets.base import without_words  # noqa: E402
-from corrhash.index.item import FIELDS  # noqa: E402
+from corrhash.collection.collection import Collection  # noqa: E402
+from corrhash.datasets import PairedDataset, make_pairs  # noqa: E402
+from corrhash.datasets.base import is_empty_text  # noqa: E402
+from corrhash.datasets.records import Record  # noqa: E402
+from corrhash.index.items import FIELDS  # noqa: E402
 from corrhash.methods import METHODS  # noqa: E402
-from corrhash.records import Record  # noqa: E402
-from corrhash.saved_model import load_model, save_model  # noqa: E402
+from corrhash.model import Model  # noqa: E402
 
 BATCH = 20
 READY = b"ready"
 
-# Writers are born of a process that has loaded what takes long, but not yet the engines, whose
-# threads would not live on in a child.
+# Writers are forked from a process that has imported slow modules, but no engine: its threads and
+# connections would not survive a fork.
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(
-    ["corrhash.collection", "corrhash.methods.cvh", "pandas", "pyarrow", "pydantic"]
-)
+PROCESSES.set_forkserver_preload(["corrhash.collection.collection", "corrhash.methods.cvh"])
 
 
 @dataclass
 class Count:
-    """What came of some rounds."""
+    """Results of some rounds."""
 
     rounds: int = 0
     acknowledged: int = 0
@@ -70,13 +68,13 @@ class Count:
 
 
 def make_model(folder: Path) -> None:
-    """A model that encodes in no time."""
+    """Save a model that encodes fast."""
     hasher = METHODS["cvh"](n_bits=64).fit(_pairs())
-    save_model(folder, hasher, Reader())
+    Model(hasher).save(folder)
 
 
 def record(number: int) -> Record:
-    """The item with this number."""
+    """Return the item with a number."""
     rng = np.random.default_rng(number)
     pairs = _pairs()
     row = number % len(pairs)
@@ -85,7 +83,7 @@ def record(number: int) -> Record:
         f"item {number}",
         image,
         f"text of {number}",
-        words=pairs.texts[[row]],
+        term_vector=pairs.texts[[row]],
         labels=[f"label {number % 7}"],
         metadata={"number": number},
     )
@@ -93,13 +91,13 @@ def record(number: int) -> Record:
 
 @cache
 def _pairs() -> PairedDataset:
-    """Some pairs of which each has words."""
+    """Return pairs whose texts contain known terms."""
     pairs = make_pairs(400, seed=0)
-    return pairs.take(~without_words(pairs.texts))
+    return pairs.take(~is_empty_text(pairs.texts))
 
 
 def write(uri: str, model: str, first_batch: int, pipe: Connection) -> None:
-    """Add batches for ever, once told to go; say which of them are acknowledged."""
+    """Wait for the signal to start, then add batches forever and acknowledge each one."""
     collection = Collection.open(uri, model)
     pipe.send_bytes(READY)
     pipe.recv_bytes()
@@ -111,7 +109,7 @@ def write(uri: str, model: str, first_batch: int, pipe: Connection) -> None:
 
 
 class Writer:
-    """A process that writes, and what it said."""
+    """A writing process and the batches that it has acknowledged."""
 
     def __init__(self, uri: str, model: Path, first_batch: int) -> None:
         self.first = first_batch
@@ -123,19 +121,19 @@ class Writer:
         theirs.close()
 
     def go(self) -> None:
-        """Let it write."""
+        """Start writing."""
         if not self._pipe.poll(300) or self._pipe.recv_bytes() != READY:
             raise RuntimeError("The writer did not start.")
         self._pipe.send_bytes(b"go")
 
     def listen(self, seconds: float) -> None:
-        """Note what it acknowledges meanwhile."""
+        """Record acknowledgements for some seconds."""
         end = time.monotonic() + seconds
         while self._pipe.poll(max(0, end - time.monotonic())):
             self.acknowledged.append(int(self._pipe.recv_bytes()))
 
     def wait_for(self, n: int, seconds: float = 400) -> None:
-        """Until ``n`` batches are acknowledged."""
+        """Wait until ``n`` batches are acknowledged."""
         end = time.monotonic() + seconds
         while len(self.acknowledged) < n:
             if time.monotonic() > end or not self.process.is_alive():
@@ -143,7 +141,7 @@ class Writer:
             self.listen(0.01)
 
     def kill(self) -> None:
-        """End it at once; what it said before counts."""
+        """Kill the process; earlier acknowledgements count."""
         self.process.kill()
         self.process.join()
         with suppress(EOFError, OSError):
@@ -153,13 +151,13 @@ class Writer:
 
 
 def check(uri: str, model: Path, writers: Iterable[Writer]) -> Count:
-    """Compare what is there with what was acknowledged and with what it should be."""
+    """Compare the stored items with the acknowledged and the expected ones."""
     collection = Collection.open(uri, model)
     count = Count(rounds=1)
     for writer in writers:
         count.acknowledged += len(writer.acknowledged) * BATCH
         last = max(writer.acknowledged, default=writer.first - 1)
-        for batch in range(writer.first, last + 2):  # one more may have been under way
+        for batch in range(writer.first, last + 2):  # one more can have been committed
             numbers = range(batch * BATCH, (batch + 1) * BATCH)
             there = collection.index.ids_of([f"item {number}" for number in numbers])
             if batch in writer.acknowledged:
@@ -171,18 +169,20 @@ def check(uri: str, model: Path, writers: Iterable[Writer]) -> Count:
 
 
 def _damaged(collection: Collection, ids: dict[str, int]) -> int:
-    """How many of the items are not what they should be."""
+    """Count the items that differ from the expected ones."""
     wanted = [record(int(key.split()[1])) for key in ids]
     if not wanted:
         return 0
     items = collection.index.get(list(ids.values()), FIELDS)
     wrong = np.zeros(len(wanted), dtype=bool)
     codes = {
-        "image": collection.hasher.encode_image(np.stack([r.image for r in wanted])),
-        "text": collection.hasher.encode_text(sp.vstack([sp.csr_array(r.words) for r in wanted])),
+        "image": collection.model.hasher.encode_image(np.stack([r.image for r in wanted])),
+        "text": collection.model.hasher.encode_text(
+            sp.vstack([sp.csr_array(r.term_vector) for r in wanted])
+        ),
     }
-    for side, expected in codes.items():
-        rows, found = collection.index.codes_of(list(ids.values()), side)
+    for modality, expected in codes.items():
+        rows, found = collection.index.codes_of(list(ids.values()), modality)
         if len(rows) < len(wanted):
             return len(wanted)
         wrong |= (found.packed != expected.packed).any(axis=1)
@@ -192,7 +192,7 @@ def _damaged(collection: Collection, ids: dict[str, int]) -> int:
 
 
 def kill_writers(uri: str, model: Path, rounds: int, seed: int = 0) -> Count:
-    """Kill a writer at a random moment, again and again."""
+    """Kill one writer after another at a random moment."""
     rng, total, batch = random.Random(seed), Count(), 0
     following = Writer(uri, model, batch)
     for round_ in range(rounds):
@@ -203,7 +203,7 @@ def kill_writers(uri: str, model: Path, rounds: int, seed: int = 0) -> Count:
         writer.kill()
         batch = max(writer.acknowledged) + 2
         if round_ + 1 < rounds:
-            following = Writer(uri, model, batch)  # starts while this round is checked
+            following = Writer(uri, model, batch)  # starts during the check of this round
         total += check(uri, model, [writer])
         if total.rounds % 10 == 0:
             show("so far", total)
@@ -211,7 +211,7 @@ def kill_writers(uri: str, model: Path, rounds: int, seed: int = 0) -> Count:
 
 
 def kill_servers(uri: str, model: Path, server: Any, rounds: int, seed: int = 0) -> Count:
-    """Kill the server under a writer that goes on when it is back."""
+    """Kill the server of a writer that continues when the server is back."""
     rng, total, batch = random.Random(seed), Count(), 0
     for _ in range(rounds):
         writer = Writer(uri, model, batch)
@@ -228,14 +228,14 @@ def kill_servers(uri: str, model: Path, server: Any, rounds: int, seed: int = 0)
 
 
 def on_folder(folder: Path, rounds: int) -> Count:
-    """Rounds on a new collection in a folder."""
+    """Run rounds on a new collection in a folder."""
     make_model(folder / "model")
-    Collection.create(folder / "collection", *load_model(folder / "model"))
+    Collection.create(folder / "collection", folder / "model")
     return kill_writers(str(folder / "collection"), folder / "model", rounds)
 
 
 def on_milvus(folder: Path, rounds: int) -> dict[str, Count]:
-    """Rounds on new collections on a server of our own."""
+    """Run rounds on new collections of a private server."""
     make_model(folder / "model")
     server = MilvusServer(folder / "data")
     server.data.mkdir()
@@ -248,7 +248,7 @@ def on_milvus(folder: Path, rounds: int) -> dict[str, Count]:
         server.start()
         for name, work in kinds.items():
             uri = f"milvus://{ADDRESS}/durability_{secrets.token_hex(4)}"
-            Collection.create(uri, *load_model(folder / "model"))
+            Collection.create(uri, folder / "model")
             counts[name] = work(uri)
             show(name, counts[name])
     finally:
@@ -266,10 +266,10 @@ def show(name: str, count: Count) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=int, default=100, help="rounds on the folder")
+    parser.add_argument("--folder", type=int, default=100, help="rounds on a folder")
     parser.add_argument("--milvus", type=int, default=5, help="rounds of each kind on Milvus")
     arguments = parser.parse_args()
-    reason = why_not() if arguments.milvus else "not asked for"
+    reason = why_not() if arguments.milvus else "0 rounds requested"
     if reason is None:
         enter_namespace([__file__, *sys.argv[1:]])
     counts = {}
@@ -282,7 +282,7 @@ def main() -> int:
             (Path(folder) / "b").mkdir()
             counts |= on_milvus(Path(folder) / "b", arguments.milvus)
         else:
-            print(f"No rounds on Milvus: {reason}")
+            print(f"Milvus skipped: {reason}")
     return 0 if all(count.clean for count in counts.values()) else 1
 
 

@@ -1,12 +1,12 @@
-"""A real Milvus for tests: run a command beside a server that nobody else can reach.
+"""Run a command beside a private Milvus server, for tests.
 
-``python tools/milvus_server.py COMMAND ...`` runs the command with CORRHASH_MILVUS=127.0.0.1:19530
-in its environment and ends the server with it. With ``--if-possible`` before the command it runs
-without a server where none can run, and CORRHASH_NO_MILVUS says why.
+``python tools/milvus_server.py COMMAND ...`` sets CORRHASH_MILVUS=127.0.0.1:19530 for the command
+and stops the server when the command ends. With ``--if-possible`` before the command, it runs
+without a server if none can run, and CORRHASH_NO_MILVUS holds the reason.
 
-The server listens on every interface and has no setting for that, so both run in a network
-namespace of their own, which takes root and Linux. Its program is a package with a virtual
-environment of its own: ``make .venv-milvus/.ready``.
+The server listens on every interface and has no setting for that, so server and command run in
+their own network namespace, which needs root and Linux. The server is installed in its own virtual
+environment: ``make .venv-milvus/.ready``.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ VARIABLE = "CORRHASH_MILVUS"
 REASON = "CORRHASH_NO_MILVUS"
 INSIDE = "CORRHASH_NAMESPACE"
 IF_POSSIBLE = "--if-possible"
-PATIENCE = 300
-"""Seconds that a server may take to start; 20 are common, some minutes after it was killed."""
+START_SECONDS = 300
+"""Longest start of a server: usually 20 seconds, some minutes after it was killed."""
 
-# The server writes its pid to fixed places, so that it gets some of its own.
+# The server writes its process id to fixed paths, which are mounted privately.
 ENTER = (
     "mount -t tmpfs none /run && mkdir -p /tmp/milvus && mount -t tmpfs none /tmp/milvus "
     '&& ip link set lo up && exec "$@"'
 )
 
-# Runs in the server's own virtual environment, and becomes the server.
+# Runs in the server's virtual environment and becomes the server.
 START = """
 import os, pathlib, sys
 from milvus import MilvusServer, MilvusServerConfig, _initialize_data_files
@@ -47,9 +47,9 @@ from milvus import MilvusServer, MilvusServerConfig, _initialize_data_files
 data, port, program = sys.argv[1:]
 _initialize_data_files(program)
 config = MilvusServerConfig(data_dir=data, proxy_port=int(port))
-config.set("proxy.timeTickInterval", 20)  # what is written is seen after so many milliseconds
+config.set("proxy.timeTickInterval", 20)  # milliseconds until writes are visible
 if not pathlib.Path(data, "configs", "milvus.yaml").exists():
-    config.resolve()  # only once: it would find the ports taken by connections that still end
+    config.resolve()  # only once: later, closing connections still occupy the ports
 libraries = pathlib.Path(program, "bin")
 os.environ |= {"MILVUSCONF": f"{data}/configs", "LD_LIBRARY_PATH": str(libraries)}
 os.environ["DEPLOY_MODE"] = "STANDALONE"
@@ -58,29 +58,29 @@ os.execve(libraries / "milvus", ["milvus", "run", "standalone"], os.environ)
 
 
 class MilvusServer:
-    """A server on a folder of data; it may be killed and started again."""
+    """A server on a data folder; it can be killed and started again."""
 
     def __init__(self, data: Path) -> None:
         self.data = data
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start and wait until it answers."""
+        """Start the server and wait until it is healthy."""
         program = PYTHON.parent.parent / "server"
         command = ["setpriv", "--pdeathsig", "KILL", PYTHON, "-c", START, self.data, PORT, program]
         with (self.data.parent / "milvus.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [str(word) for word in command], stdout=log, stderr=log, cwd=self.data.parent
             )
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + START_SECONDS
         while time.monotonic() < end and self.process.poll() is None:
             if _is_healthy():
                 return
             time.sleep(0.2)
-        sys.exit(f"Milvus did not start. Its log is {log.name}")
+        sys.exit(f"Milvus did not start. See its log {log.name}.")
 
     def kill(self) -> None:
-        """End it at once: asked politely, it takes minutes."""
+        """Kill the server: after SIGTERM it takes minutes to stop."""
         if self.process is not None:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
@@ -96,27 +96,27 @@ def _is_healthy() -> bool:
 
 
 def why_not() -> str | None:
-    """Why no server can run here; None if one can."""
+    """Return why no server can run here; None if one can."""
     if not PYTHON.exists():
-        return "its program is not installed: make .venv-milvus/.ready"
+        return "the server is not installed, run make .venv-milvus/.ready"
     if os.environ.get(INSIDE):
         return None
     tools = [tool for tool in ("unshare", "setpriv", "ip") if shutil.which(tool) is None]
     if tools:
-        return f"{', '.join(tools)} is missing"
+        return f"{', '.join(tools)} not found"
     tried = subprocess.run(["unshare", "-n", "-m", "true"], capture_output=True, text=True)
     return tried.stderr.strip() if tried.returncode else None
 
 
 def enter_namespace(arguments: list[str]) -> None:
-    """Become the same program inside a network of its own, unless it is there already."""
+    """Run the same program again in a new network namespace, unless it is in one already."""
     if not os.environ.get(INSIDE):
         enter = ["unshare", "-n", "-m", "bash", "-c", ENTER, "_", sys.executable, *arguments]
         os.execvpe("unshare", enter, os.environ | {INSIDE: "1"})
 
 
 def main(command: list[str]) -> int:
-    """Run the command beside a server; its exit code."""
+    """Run the command beside a server and return its exit code."""
     if not command or command == [IF_POSSIBLE]:
         print(__doc__)
         return 2
@@ -127,7 +127,7 @@ def main(command: list[str]) -> int:
             return 3
         return subprocess.run(command, env=os.environ | {REASON: reason}).returncode
     enter_namespace([__file__, *command])
-    # SIGTERM shall end the server too, as an ordinary exit does.
+    # Stop the server on SIGTERM too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="corrhash-milvus-") as folder:
         server = MilvusServer(Path(folder) / "data")

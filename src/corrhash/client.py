@@ -1,4 +1,4 @@
-"""Client: a collection behind a service, with the calls of one that is at hand."""
+"""Client: search and change a collection that ``corrhash serve`` publishes."""
 
 from __future__ import annotations
 
@@ -6,108 +6,138 @@ import base64
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from dataclasses import asdict, replace
 from typing import Any
 from urllib.parse import urlencode
 
 import urllib3
 
-from corrhash.collection import Added, Match
+from corrhash._progress import report
+from corrhash.collection.base import Added, Match, Query, SearchableCollection, SearchOptions
+from corrhash.datasets.images import open_image, shrink_for_upload
+from corrhash.datasets.records import Record, UnreadableRecord, as_record
 from corrhash.errors import InputError
-from corrhash.index.item import Item
-from corrhash.records import Unusable, as_sent, open_picture
+from corrhash.index.filters import format_filter
+from corrhash.index.items import SHOWN, Item, check_fields
 
 BATCH = 50
-"""Items that are sent at once, at most."""
+"""Maximum number of items per request."""
 
-BYTES = 8 << 20
-"""Of a request with items: far below what services take, so that it arrives in time."""
+BATCH_BYTES = 8 << 20
+"""Maximum size of a request with items, well below the limit of the service."""
 
-SECONDS = 60.0
+API = "/api/v1"
 
 
-class Client:
-    """Searches and fills a collection over the network.
+class Client(SearchableCollection):
+    """A collection served over HTTP, with the methods of a local ``Collection``.
 
-    Calls and what they return are those of :class:`corrhash.collection.Collection`; items come
-    without the path of their file, which the service keeps to itself.
+    Images are downscaled before they are sent. Items have no path, which the service does not
+    publish.
 
     Parameters
     ----------
-    address : of the service, as ``http://127.0.0.1:8000``.
-    token : lets add and delete, where the service is writable.
+    url : URL of the service, such as ``http://127.0.0.1:8000``.
+    token : bearer token, needed to add and delete items.
+    timeout : seconds to wait for a response.
     """
 
-    def __init__(self, address: str, token: str | None = None, seconds: float = SECONDS) -> None:
-        self.address = address.rstrip("/")
+    def __init__(self, url: str, token: str | None = None, timeout: float = 60.0) -> None:
+        self.url = url.rstrip("/")
         self.token = token
-        # A service that is busy says how long to wait; only then is a request sent again.
-        again = urllib3.Retry(
+        # A busy service answers 429 with Retry-After; only then is a request repeated.
+        retries = urllib3.Retry(
             total=5, connect=2, read=0, status_forcelist=[429], allowed_methods=None
         )
-        self._pool = urllib3.PoolManager(retries=again, timeout=seconds, maxsize=32)
+        self._pool = urllib3.PoolManager(retries=retries, timeout=timeout, maxsize=32)
 
-    def search_text(self, text: str, k: int = 10, find: str = "image", **how: Any) -> list[Match]:
-        """Items for words; ``how`` may hold where, radius, offset and rerank."""
-        return self._search("text", {"text": text, "k": k, "find": find, **how})
+    def _search(self, query: Query, options: SearchOptions) -> list[list[Match]]:
+        if getattr(query.values, "ndim", 0) == 2:
+            raise InputError(
+                "A service is searched with images and strings, got vectors. Search the "
+                "collection itself, with Collection.open(uri).search."
+            )
+        fields = asdict(options)
+        fields.pop("thumbnails")
+        if options.where is not None and not isinstance(options.where, str):
+            fields["where"] = format_filter(options.where)
+        found = [self._search_one(query.kind, value, fields) for value in _each(query)]
+        return (
+            [self._with_thumbnails(matches) for matches in found] if options.thumbnails else found
+        )
 
-    def search_image(self, image: Any, k: int = 10, find: str = "text", **how: Any) -> list[Match]:
-        """Items for a picture of any size: a path, an opened image or an array."""
-        given = {"k": k, "find": find, **how}
-        asked = {name: _plain(value) for name, value in given.items() if value is not None}
-        data, kind = _picture_file(image)
-        path = f"/api/v1/search/image?{urlencode(asked)}"
-        return _matches(self._call("POST", path, data, {"Content-Type": kind}))
+    def _search_one(self, kind: str, value: Any, fields: dict[str, Any]) -> list[Match]:
+        if kind == "image":
+            given = {name: json.dumps(v) for name, v in fields.items() if v is not None}
+            given |= {name: v for name, v in fields.items() if isinstance(v, str)}
+            headers = {"Content-Type": "image/png"}
+            path = f"/search/image?{urlencode(given)}"
+            return _matches(self._call("POST", path, _png(value), headers))
+        return _matches(self._call_json("POST", f"/search/{kind}", {kind: value, **fields}))
 
-    def search_item(self, key: str, k: int = 10, find: str = "image", **how: Any) -> list[Match]:
-        """Items like one that is there, itself left out."""
-        return self._search("item", {"key": key, "k": k, "find": find, **how})
+    def _with_thumbnails(self, matches: list[Match]) -> list[Match]:
+        return [
+            replace(match, item=replace(match.item, thumbnail=self.thumbnail(match.id)))
+            for match in matches
+        ]
 
-    def add(self, records: Iterable[Mapping[str, Any]], *, batch: int = BATCH) -> Added:
-        """Add items: key, image, text, labels and metadata, as far as they are known.
+    def add(
+        self,
+        records: Iterable[Record | UnreadableRecord | Mapping[str, Any]],
+        *,
+        batch: int = BATCH,
+        total: int | None = None,
+    ) -> Added:
+        """Send records to the service; see :meth:`SearchableCollection.add`.
 
-        They are read as they come, and sent as many at once as a service takes. As in a collection,
-        items are skipped, and told, where there is nothing but a picture that cannot be read.
+        Records are consumed lazily. Feature and term vectors cannot be sent.
         """
         skipped: dict[str, str] = {}
-        added = Added()
-        for items in _batches(_sendable_items(records, skipped), batch):
-            added += Added(**self._json("POST", "/api/v1/items", {"items": items}))
+        added, done = Added(), 0
+        for items in _batches(_json_items(records, skipped), min(batch, BATCH)):
+            added += Added(**self._call_json("POST", "/items", {"items": items}))
+            done += len(items)
+            report("Adding", done, max(total or done, done))
         return added + Added(skipped=skipped)
 
-    def delete(self, keys: str | Sequence[str]) -> int:
-        """Forget items by key; how many of them were there."""
+    def delete(self, keys: str | Iterable[str]) -> int:
+        """Delete items by key and return how many of them existed."""
         names = [keys] if isinstance(keys, str) else list(keys)
-        gone = 0
+        n_deleted = 0
         for start in range(0, len(names), BATCH):
-            asked = urlencode([("key", name) for name in names[start : start + BATCH]])
-            gone += self._call("DELETE", f"/api/v1/items?{asked}")["deleted"]
-        return gone
+            query = urlencode([("key", name) for name in names[start : start + BATCH]])
+            n_deleted += self._call("DELETE", f"/items?{query}")["deleted"]
+        return n_deleted
 
-    def get(self, key: str) -> Item:
-        """What is kept of an item."""
-        for found in self._call("GET", f"/api/v1/items?{urlencode({'key': key})}"):
-            return _item(found)
-        raise InputError(f"There is no item {key!r} at {self.address}. Check the key.")
+    def get(self, key: str, fields: Sequence[str] = SHOWN) -> Item:
+        """Return an item with the given fields; the service publishes neither path nor codes."""
+        check_fields(fields)
+        for found in self._call("GET", f"/items?{urlencode({'key': key})}"):
+            item = _item(found)
+            if "thumbnail" in fields and found["thumbnail"] is not None:
+                item = replace(item, thumbnail=self.thumbnail(found["id"]))
+            return item.only(fields)
+        raise InputError(f"No item with the key {key!r} in this collection.")
 
-    def thumbnail(self, number: int) -> bytes:
-        """The small picture of a match, a JPEG, by its id."""
-        return self._send("GET", f"/api/v1/items/{int(number)}/thumbnail").data
+    def thumbnail(self, number: int) -> bytes | None:
+        """Return the thumbnail of an item as JPEG, by id; None if it has none."""
+        response = self._send("GET", f"/items/{int(number)}/thumbnail", allowed=(404,))
+        return response.data if response.status == 200 else None
 
     def info(self) -> dict[str, Any]:
-        """What there is to know about the collection and the service."""
-        answer: dict[str, Any] = self._call("GET", "/api/v1/info")
+        """Return the statistics of the collection and the state of the service."""
+        answer: dict[str, Any] = self._call("GET", "/info")
         return answer
 
     def __len__(self) -> int:
         return int(self.info()["items"])
 
-    def _search(self, by: str, question: dict[str, Any]) -> list[Match]:
-        return _matches(self._json("POST", f"/api/v1/search/{by}", question))
+    def __repr__(self) -> str:
+        return f"Client({self.url!r})"
 
-    def _json(self, method: str, path: str, content: Any) -> Any:
-        kind = {"Content-Type": "application/json"}
-        return self._call(method, path, json.dumps(content).encode(), kind)
+    def _call_json(self, method: str, path: str, content: Any) -> Any:
+        headers = {"Content-Type": "application/json"}
+        return self._call(method, path, json.dumps(content).encode(), headers)
 
     def _call(
         self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
@@ -115,29 +145,34 @@ class Client:
         return json.loads(self._send(method, path, body, headers).data)
 
     def _send(
-        self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        headers: dict[str, str] | None = None,
+        allowed: tuple[int, ...] = (),
     ) -> urllib3.BaseHTTPResponse:
-        sent = dict(headers or {})
+        headers = dict(headers or {})
         if self.token is not None:
-            sent["Authorization"] = f"Bearer {self.token}"
+            headers["Authorization"] = f"Bearer {self.token}"
         try:
-            answer = self._pool.request(
-                method, self.address + path, body=body or None, headers=sent
+            response = self._pool.request(
+                method, self.url + API + path, body=body or None, headers=headers
             )
         except urllib3.exceptions.HTTPError as error:
             raise InputError(
-                f"Cannot reach a service at {self.address}: {error}. Start one: corrhash serve."
+                f"Cannot connect to {self.url}: {error}. Start the service with corrhash serve."
             ) from error
-        if answer.status >= 400:
-            raise InputError(_sentence(answer))
-        return answer
+        if response.status >= 400 and response.status not in allowed:
+            raise InputError(_error_message(response))
+        return response
 
 
-def _sentence(answer: urllib3.BaseHTTPResponse) -> str:
-    try:
-        return str(json.loads(answer.data)["error"])
-    except (ValueError, KeyError, TypeError):
-        return f"The service answered {answer.status}, without a word. Check its address."
+def _each(query: Query) -> list[Any]:
+    """The queries as the API accepts them; codes in hexadecimal digits."""
+    if query.kind == "codes":
+        return [code.tobytes().hex() for code in query.values.packed]
+    return list(query.values)
 
 
 def _matches(answer: Any) -> list[Match]:
@@ -151,55 +186,60 @@ def _item(found: Mapping[str, Any]) -> Item:
     return Item(found["key"], found["text"], found["labels"], found["metadata"])
 
 
-def _plain(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else value
+def _error_message(response: urllib3.BaseHTTPResponse) -> str:
+    try:
+        return str(json.loads(response.data)["error"])
+    except (ValueError, KeyError, TypeError):
+        return f"The service answered with status {response.status}. Check its URL."
 
 
-def _picture_file(image: Any) -> tuple[bytes, str]:
-    """A picture as the bytes of a file and their kind; exactly the pixels that services look at."""
+def _png(image: Any) -> bytes:
+    """An image as a PNG file, with exactly the pixels that the service uses."""
     file = io.BytesIO()
-    as_sent(open_picture(image)).save(file, "PNG")
-    return file.getvalue(), "image/png"
+    shrink_for_upload(open_image(image)).save(file, "PNG")
+    return file.getvalue()
 
 
-def _sendable_items(
-    records: Iterable[Mapping[str, Any]], skipped: dict[str, str]
+def _json_items(
+    records: Iterable[Record | UnreadableRecord | Mapping[str, Any]], skipped: dict[str, str]
 ) -> Iterator[dict[str, Any]]:
-    """Records as they are sent; ``skipped`` learns of those that cannot be."""
-    for record in records:
-        item = _sendable(record)
-        if isinstance(item, Unusable):
+    """Convert records to JSON; add those that cannot be read to ``skipped``."""
+    for value in records:
+        item = value if isinstance(value, UnreadableRecord) else _json_item(as_record(value))
+        if isinstance(item, UnreadableRecord):
             skipped[item.key] = item.reason
         else:
             yield item
 
 
-def _sendable(record: Mapping[str, Any]) -> dict[str, Any] | Unusable:
-    """A record in JSON, its picture in base64; only its words where that cannot be read."""
-    content = dict(record)
-    image = content.pop("image", None)
-    if isinstance(image, (str, Path)):
-        content.setdefault("key", str(image))
-    if image is not None:
+def _json_item(record: Record) -> dict[str, Any] | UnreadableRecord:
+    """A record in JSON, its image in base64; without the image if it cannot be read."""
+    if record.is_vector or record.term_vector is not None:
+        raise InputError(
+            f"Record {record.key!r} contains vectors, and a service accepts images and strings. "
+            "Add it to the collection itself, with Collection.open(uri).add."
+        )
+    item = record.item()
+    content: dict[str, Any] = {"key": item.key, "text": item.text, "labels": list(item.labels)}
+    content["metadata"] = dict(item.metadata)
+    if record.image is not None:
         try:
-            content["image"] = base64.b64encode(_picture_file(image)[0]).decode()
+            content["image"] = base64.b64encode(_png(record.image)).decode()
         except InputError as error:
-            if not content.get("text"):
-                return Unusable(content.get("key", ""), str(error))
-    if "metadata" in content:
-        content["metadata"] = Item(metadata=content["metadata"]).metadata  # plain values
+            if not record.text:
+                return UnreadableRecord(record.key, str(error))
     return content
 
 
-def _batches(items: Iterable[dict[str, Any]], most: int) -> Iterator[list[dict[str, Any]]]:
-    """Items that are sent at once: so many at most, and not too many bytes."""
-    batch, size = list[dict[str, Any]](), 0
+def _batches(items: Iterable[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
+    """Group items into requests of at most ``size`` items and about ``BATCH_BYTES`` bytes."""
+    batch, n_bytes = list[dict[str, Any]](), 0
     for item in items:
         length = len(json.dumps(item))
-        if batch and (len(batch) == most or size + length > BYTES):
+        if batch and (len(batch) == size or n_bytes + length > BATCH_BYTES):
             yield batch
-            batch, size = [], 0
+            batch, n_bytes = [], 0
         batch.append(item)
-        size += length
+        n_bytes += length
     if batch:
         yield batch

@@ -1,4 +1,4 @@
-"""The demo: from drawn pictures to codes, numbers, curves and answers, in a few minutes."""
+"""The demo: train, evaluate and search on synthetic images, in a few minutes."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from corrhash.atomic_write import make_folder
-from corrhash.collection import Collection
+from corrhash._files import make_folder
+from corrhash.collection.collection import Collection
+from corrhash.contact_sheet import contact_sheet, open_thumbnail, save_sheet
 from corrhash.datasets import ImageFeatures, Reader, load_raw
 from corrhash.datasets.base import RetrievalSplit
 from corrhash.datasets.fingerprint import fingerprint_of
 from corrhash.datasets.reader import fit_reader
-from corrhash.experiments.directions import random_codes, ranked_pairs, score_directions
-from corrhash.experiments.plots import plot_curves
-from corrhash.experiments.trained_model import TrainedModel
-from corrhash.index.lancedb import LanceIndex
+from corrhash.experiments.evaluation import evaluate_directions, evaluate_hasher, random_codes
+from corrhash.experiments.report.figures import plot_curves
+from corrhash.index.sqlite import SQLiteIndex
 from corrhash.methods import METHODS
 from corrhash.metrics import Scores
-from corrhash.sheet import contact_sheet, save_sheet, small_picture
+from corrhash.model import Model, TrainingRun
 
 BITS = (16, 32, 64)
-SHOWN = 32
-"""The length whose curves, answers and model are kept."""
+SAVED_BITS = 32
+"""Code length of the saved model, its curves and the collection."""
 
-SEARCHES = ("boat sea", "cat", "snowman", "balloon", "lighthouse night", "bicycle")
-ANSWERS = 8
+QUERIES = ("boat sea", "cat", "snowman", "balloon", "lighthouse night", "bicycle")
+N_RESULTS = 8
 
 
 @dataclass(frozen=True, eq=False)
 class DemoResult:
-    """What the demo found and where it left it."""
+    """Scores by method and code length, the collection, and the files written by title."""
 
     split: RetrievalSplit
     scores: dict[tuple[str, int], dict[str, Scores]]
@@ -39,44 +39,45 @@ class DemoResult:
     files: dict[str, Path]
 
 
-def run_demo(folder: Path, pictures: int, epochs: int, seed: int) -> DemoResult:
-    """Draw, learn and measure; leave a model, curves and a collection in ``folder``."""
+def run_demo(folder: Path, n_images: int, epochs: int, seed: int) -> DemoResult:
+    """Train and evaluate; write a model, curves, sample results and a collection to ``folder``."""
     make_folder(folder)
-    raw = load_raw("scenes", seed=seed, n=pictures)
-    raw = replace(raw, fingerprint=fingerprint_of(raw, pictures=True))
+    raw = load_raw("scenes", seed=seed, n=n_images)
+    raw = replace(raw, fingerprint=fingerprint_of(raw))
     split = fit_reader(raw).read_split(raw)
-    described = Reader(image_features=ImageFeatures("simple")).read_split(split)
+    with_features = Reader(image_features=ImageFeatures("simple")).read_split(split)
     scores: dict[tuple[str, int], dict[str, Scores]] = {}
     for n_bits in BITS:
         chn = train_chn(split, n_bits, epochs, seed)
-        scores["chn", n_bits] = _measure(chn, split)
-        cvh = METHODS["cvh"](n_bits).fit(described.train)
-        scores["cvh", n_bits] = _measure(cvh, described)
-        guesses = [random_codes(p, n_bits, seed) for p in (split.query, split.database)]
-        scores["random", n_bits] = score_directions(split, *guesses)
-        if n_bits == SHOWN:
-            shown = chn
+        scores["chn", n_bits] = evaluate_hasher(chn, split)
+        cvh = METHODS["cvh"](n_bits).fit(with_features.train)
+        scores["cvh", n_bits] = evaluate_hasher(cvh, with_features)
+        codes = [random_codes(p, n_bits, seed) for p in (split.query, split.database)]
+        scores["random", n_bits] = evaluate_directions(split.query, split.database, *codes)
+        if n_bits == SAVED_BITS:
+            saved = chn
     files = {
         "Precision-recall curves": folder / "curves.png",
-        "Answers to words": folder / "answers.png",
+        "Sample results": folder / "results.png",
         "Trained model": folder / "model",
         "Collection": folder / "collection",
     }
-    at_shown = {name: of for (name, n_bits), of in scores.items() if n_bits == SHOWN}
-    plot_curves(at_shown, files["Precision-recall curves"], f"scenes, {SHOWN} bits")
+    curves = {name: of for (name, n_bits), of in scores.items() if n_bits == SAVED_BITS}
+    plot_curves(curves, files["Precision-recall curves"], f"scenes, {SAVED_BITS} bits")
     reader = split.reader or Reader()
-    options = {"n": pictures}
-    model = TrainedModel(shown, reader, "scenes", seed, options, "labels", split.fingerprint)
+    options = {"n": n_images}
+    training = TrainingRun("scenes", seed, options, "labels", split.fingerprint)
+    model = Model(saved, reader, training)
     model.save(files["Trained model"])
     collection = fill_collection(files["Collection"], model, split, raw)
-    _draw_answers(collection, files["Answers to words"])
+    _draw_results(collection, files["Sample results"])
     return DemoResult(split, scores, collection, files)
 
 
 def train_chn(split: RetrievalSplit, n_bits: int, epochs: int, seed: int) -> Any:
-    """CHN from raw pixels, with settings that suit small pictures and little time."""
-    from corrhash.methods.training import Training
-    from corrhash.methods.two_networks import Networks
+    """Train CHN on pixels, with settings for small images and little time."""
+    from corrhash.networks.hashing_network import Networks
+    from corrhash.training.config import Training
 
     training = Training(
         epochs=epochs,
@@ -87,33 +88,27 @@ def train_chn(split: RetrievalSplit, n_bits: int, epochs: int, seed: int) -> Any
         seed=seed,
     )
     hasher = METHODS["chn"](n_bits, networks=Networks(width=1024), training=training)
-    return hasher.fit(split.train, split.validation)
-
-
-def _measure(hasher: Any, split: RetrievalSplit) -> dict[str, Scores]:
-    query, database = ranked_pairs(hasher, split.query, split.database)
-    return score_directions(split, query, database)
+    return hasher.fit(split.train, validation=split.validation)
 
 
 def fill_collection(
-    folder: Path, model: TrainedModel, split: RetrievalSplit, raw: RetrievalSplit
+    folder: Path, model: Model, split: RetrievalSplit, raw: RetrievalSplit
 ) -> Collection:
-    """A new collection of the pictures that are searched, in place of that of an earlier demo."""
-    if LanceIndex.look(str(folder)) is not None:
+    """Create a collection of the database items, replacing that of an earlier demo."""
+    if SQLiteIndex.look(str(folder)) is not None:
         shutil.rmtree(folder)
-    pair, training = (model.hasher, model.reader), model.training
-    collection = Collection.create(folder, *pair, training=training)
+    collection = Collection.create(folder, model)
     collection.add_pairs(split.database, raw.database)
     return collection
 
 
-def _draw_answers(collection: Collection, path: Path) -> None:
-    """A row for each search: its words, and the pictures whose codes are nearest."""
-    pictures, texts = [], []
-    for words in SEARCHES:
-        for place, match in enumerate(collection.search_text(words, ANSWERS, thumbnails=True)):
-            pictures.append(small_picture(match.item.thumbnail))
-            away = f"{match.distance} bits"
-            texts.append(f"“{words}”: {away}" if place == 0 else away)
-    title = "Words and their pictures, with the number of bits that differ"
-    save_sheet(contact_sheet(pictures, texts, columns=ANSWERS, side=112, title=title), path)
+def _draw_results(collection: Collection, path: Path) -> None:
+    """Write a contact sheet with one row of results per text query."""
+    images, texts = [], []
+    for query in QUERIES:
+        for rank, match in enumerate(collection.search(query, k=N_RESULTS, thumbnails=True)):
+            images.append(open_thumbnail(match.item.thumbnail))
+            distance = f"{match.distance} bits"
+            texts.append(distance if rank else f"“{query}”: {distance}")
+    title = "Text queries and the nearest images, with Hamming distances"
+    save_sheet(contact_sheet(images, texts, columns=N_RESULTS, size=112, title=title), path)

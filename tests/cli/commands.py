@@ -1,4 +1,4 @@
-"""The command as a user runs it: what it says when it works, and when it does not."""
+"""Run the command in tests, and return its output or its error message."""
 
 import sys
 
@@ -15,18 +15,18 @@ def run(*arguments):
 
 
 def fail(monkeypatch, capsys, *arguments):
-    """What the command says of a mistake; it must end with code 2 and without a traceback."""
+    """Return the error message of a command, which must exit with code 2, without a traceback."""
     monkeypatch.setattr(sys, "argv", ["corrhash", *map(str, arguments)])
     with pytest.raises(SystemExit) as stopped:
         main()
     assert stopped.value.code == 2
-    said = capsys.readouterr().err
-    assert "Traceback" not in said
-    return said
+    message = capsys.readouterr().err
+    assert "Traceback" not in message
+    return message
 
 
-def say(monkeypatch, capsys, *arguments):
-    """What a successful command says beside its output."""
+def stderr_of(monkeypatch, capsys, *arguments):
+    """Return what a successful command prints to stderr."""
     monkeypatch.setattr(sys, "argv", ["corrhash", *map(str, arguments)])
     with pytest.raises(SystemExit) as stopped:
         main()

@@ -1,10 +1,11 @@
-"""The verbs on collections: from pictures to answers, and what they say of mistakes."""
+"""Commands for collections: index, search, info, export, copy, serve, and their errors."""
 
 import io
 import json
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,13 +13,13 @@ from PIL import Image
 from rich.console import Console
 
 from corrhash.cli import collections
-from corrhash.collection import Collection
-from corrhash.datasets import PairedDataset, Reader, load_dataset
-from corrhash.experiments.trained_model import TrainedModel
+from corrhash.collection.collection import Collection
+from corrhash.datasets import PairedDataset, load_dataset
 from corrhash.methods import METHODS
+from corrhash.model import Model, TrainingRun
 from tests.cli.commands import fail, run
-from tests.engine_addresses import new_milvus_collection
-from tests.test_collection import World
+from tests.collection.world import World
+from tests.engine_uris import new_milvus_uri
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +30,13 @@ def world(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(world, tmp_path_factory):
     folder = tmp_path_factory.mktemp("model") / "model"
-    TrainedModel(*world.model, "scenes", 0).save(folder)
+    replace(world.model, training=TrainingRun("scenes")).save(folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def listed(world):
-    """The pictures with their words and more, in a list."""
+    """A .jsonl file with images, texts, labels and metadata."""
     path = world.paths[0].parent / "items.jsonl"
     lines = []
     for row in range(30):
@@ -56,27 +57,27 @@ def collection(listed, model, tmp_path_factory):
     return folder
 
 
-def test_a_folder_of_pictures_is_indexed_once(world, model, tmp_path, monkeypatch, capsys):
+def test_index_a_folder_of_images(world, model, tmp_path, monkeypatch, capsys):
     (tmp_path / "photos" / "deep").mkdir(parents=True)
     for row, name in enumerate(["1.png", "deep/2.PNG", "notes.txt"]):
         (tmp_path / "photos" / name).write_bytes(world.paths[row].read_bytes())
     (tmp_path / "photos" / "cut.png").write_bytes(world.paths[0].read_bytes()[:99])
     said = run("index", tmp_path / "c", tmp_path / "photos", "--model", model).output
     assert "2 new; 2 items" in said
-    assert "Skipped cut.png: Cannot read the picture" in said
+    assert "Skipped cut.png: Cannot decode the image" in said
     said = run("index", tmp_path / "c", tmp_path / "photos").output
     assert "0 new, 2 unchanged; 2 items" in said
-    found = run("search", tmp_path / "c", "--image", world.paths[1], "--find", "image").output
+    found = run("search", tmp_path / "c", "--image", world.paths[1]).output
     assert "deep/2.PNG" in found
     said = fail(monkeypatch, capsys, "search", tmp_path / "c", "sea", "--find", "text")
     assert "No item of" in said
     assert "--find image" in said
 
 
-def test_a_dataset_is_indexed_with_its_pictures(tmp_path):
+def test_index_a_dataset(tmp_path):
     split = load_dataset("synthetic")
     hasher = METHODS["cvh"](n_bits=16).fit(split.train)
-    TrainedModel(hasher, split.reader or Reader(), "synthetic", 0).save(tmp_path / "model")
+    Model(hasher, training=TrainingRun("synthetic")).save(tmp_path / "model")
     said = run("index", tmp_path / "c", "synthetic", "--model", tmp_path / "model").output
     assert "7,400 new; 7,400 items" in said
     said = run(
@@ -91,14 +92,13 @@ def of_seed_3(tmp_path):
     """A collection of generated items, which another seed or size would make others of."""
     split = load_dataset("synthetic", seed=3, n=780)
     hasher = METHODS["cvh"](n_bits=16).fit(split.train)
-    trained = TrainedModel(hasher, split.reader or Reader(), "synthetic", 3, {"n": 780})
-    trained.save(tmp_path / "model")
+    Model(hasher, training=TrainingRun("synthetic", 3, {"n": 780})).save(tmp_path / "model")
     said = run("index", tmp_path / "c", "synthetic", "--model", tmp_path / "model").output
     assert f"{len(split.database)} new" in said
     return tmp_path / "c"
 
 
-def test_an_index_that_goes_on_splits_the_dataset_as_the_training_did(of_seed_3, tmp_path):
+def test_index_splits_a_dataset_as_in_training(of_seed_3, tmp_path):
     n = len(Collection.open(of_seed_3))
     assert f"0 new, {n} unchanged" in run("index", of_seed_3, "synthetic").output
     run("copy", of_seed_3, tmp_path / "copy")
@@ -107,17 +107,15 @@ def test_an_index_that_goes_on_splits_the_dataset_as_the_training_did(of_seed_3,
     assert f"{n} new" in run("index", tmp_path / "d", "synthetic", *kept).output
 
 
-def test_a_dataset_is_refused_where_its_split_is_not_known(of_seed_3, monkeypatch, capsys):
+def test_index_needs_the_split_of_a_dataset(of_seed_3, monkeypatch, capsys):
     (of_seed_3 / "model" / "training.json").unlink()
     said = fail(monkeypatch, capsys, "index", of_seed_3, "synthetic")
-    assert "not known with which seed synthetic was split" in said
+    assert "does not record the seed that synthetic was split with" in said
     kept = ("--model", of_seed_3.parent / "model")
     assert "0 new" in run("index", of_seed_3, "synthetic", *kept).output
 
 
-def test_options_of_the_training_hold_for_the_same_file_however_it_is_written(
-    tmp_path, world, monkeypatch
-):
+def test_dataset_options_apply_however_a_path_is_written(tmp_path, world, monkeypatch):
     pairs = zip(world.paths, world.scenes.captions, strict=True)
     lines = [f"{path}\t{words}" for path, words in pairs]
     (tmp_path / "items.tsv").write_text("\n".join(["picture\twords", *lines]))
@@ -125,13 +123,13 @@ def test_options_of_the_training_hold_for_the_same_file_however_it_is_written(
     monkeypatch.chdir(tmp_path)
     train = ("train", "items.tsv", "--method", "cvh", "--bits", 8, "--seed", 5, *columns)
     run(*train, "--image-features", "simple", "--out", "m")
-    assert "0 new" not in run("index", "c", "items.tsv", "--model", "m").output
+    assert "90 new; 90 items" in run("index", "c", "items.tsv", "--model", "m").output
     for typed in (tmp_path / "items.tsv", "./items.tsv"):
-        assert "0 new" in run("index", "c", typed).output
-        assert "0 new" in run("index", "c", typed, "--model", "m").output
+        assert "0 new, 90 unchanged" in run("index", "c", typed).output
+        assert "0 new, 90 unchanged" in run("index", "c", typed, "--model", "m").output
 
 
-def test_answers_are_a_table_that_fits_80_columns(collection, world, monkeypatch):
+def test_matches_fit_80_columns(collection, world, monkeypatch):
     monkeypatch.setattr(collections, "out", Console(file=(file := io.StringIO()), width=80))
     run("search", collection, "two", "balloons", "in", "the", "desert", "-k", 7)
     lines = file.getvalue().splitlines()
@@ -141,7 +139,7 @@ def test_answers_are_a_table_that_fits_80_columns(collection, world, monkeypatch
     assert max(map(len, lines)) <= 80
 
 
-def test_answers_as_json_are_those_of_python(collection, world):
+def test_json_matches_equal_those_of_python(collection, world):
     opened = Collection.open(collection)
     for how, options in (
         ({}, ()),
@@ -151,34 +149,43 @@ def test_answers_as_json_are_those_of_python(collection, world):
         ({"radius": 9, "rerank": False}, ("--radius", 9, "--no-rerank")),
     ):
         found = json.loads(run("search", collection, "a blue boat", "--json", *options).stdout)
-        expected = opened.search_text("a blue boat", **how)
+        expected = opened.search("a blue boat", **how)
         assert [(m["key"], m["distance"]) for m in found] == [(m.key, m.distance) for m in expected]
     found = json.loads(run("search", collection, "--image", world.paths[3], "--json").stdout)
-    assert [m["key"] for m in found] == [m.key for m in opened.search_image(world.paths[3])]
+    assert [m["key"] for m in found] == [m.key for m in opened.search(image=world.paths[3])]
+    key = world.paths[3].name
+    found = json.loads(run("search", collection, "--key", key, "--json").stdout)
+    assert [m["key"] for m in found] == [m.key for m in opened.search(key=key)]
     assert set(found[0]) == {
         *("id", "distance", "score", "key", "text", "labels", "metadata", "path")
     }
 
 
-def test_answers_become_a_sheet(collection, world, tmp_path):
+def test_matches_become_a_contact_sheet(collection, world, tmp_path):
     run("search", collection, "sea", "--sheet", tmp_path / "sea.jpg")
     with Image.open(tmp_path / "sea.jpg") as sheet:
         assert sheet.size[0] == 5 * 152 + 8
         assert len(np.unique(np.asarray(sheet).reshape(-1, 3), axis=0)) > 100
     picture = ("--image", world.paths[3], "--sheet", tmp_path / "like.png", "-k", 4)
-    assert "Sheet: " in run("search", collection, *picture).output
+    assert "Contact sheet: " in run("search", collection, *picture).output
     said = run("search", collection, "sea", "--where", "year > 3000").output
-    assert "No item passes" in said
+    assert "No matches" in said
 
 
-def test_a_collection_tells_what_it_holds(collection):
+def test_info(collection):
     said = run("info", collection).output
-    for line in ("items 30", "bits 24", "method CVH", "scores kept no", "engine LanceIndex"):
+    for line in (
+        "items 30",
+        "bits 24",
+        "method CVH",
+        "continuous codes not stored",
+        "engine SQLiteIndex",
+    ):
         assert line in [" ".join(words.split()) for words in said.splitlines()]
 
 
-def test_all_items_are_exported_as_lines(collection, world, tmp_path):
-    assert "30 items" in run("export", collection, "--out", tmp_path / "all.jsonl").output
+def test_export(collection, world, tmp_path):
+    assert "Exported 30 items" in run("export", collection, "--out", tmp_path / "all.jsonl").output
     lines = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
     assert [line["key"] for line in lines] == [path.name for path in world.paths[:30]]
     codes = [bytes.fromhex(line["image_code"]) for line in lines]
@@ -186,11 +193,11 @@ def test_all_items_are_exported_as_lines(collection, world, tmp_path):
     assert lines[4]["metadata"] == {"year": 2004}
 
 
-def test_an_export_is_indexed_again_with_another_model(collection, world, tmp_path):
+def test_export_is_indexed_with_another_model(collection, world, tmp_path):
     another = METHODS["cvh"](n_bits=8).fit(
         world.reader.read(PairedDataset(world.scenes.images, world.scenes.captions))
     )
-    TrainedModel(another, world.reader, "scenes", 0).save(tmp_path / "another")
+    Model(another, world.reader, TrainingRun("scenes")).save(tmp_path / "another")
     exported = tmp_path / "elsewhere" / "all.jsonl"
     exported.parent.mkdir()
     run("export", collection, "--out", exported)
@@ -205,16 +212,16 @@ def test_an_export_is_indexed_again_with_another_model(collection, world, tmp_pa
     np.testing.assert_array_equal(found.packed, expected.packed)
 
 
-def test_a_copy_is_verified_and_answers_alike(collection, model, tmp_path):
-    assert "30 items copied and verified" in run("copy", collection, tmp_path / "copy").output
+def test_copy_is_verified(collection, model, tmp_path):
+    assert "Copied and verified 30 items" in run("copy", collection, tmp_path / "copy").output
     answers = [run("search", c, "sea", "--json").stdout for c in (collection, tmp_path / "copy")]
     assert answers[0] == answers[1]
 
 
-def test_a_collection_goes_to_milvus_and_back(collection, model, tmp_path, monkeypatch, capsys):
-    with new_milvus_collection() as address:
+def test_copy_to_milvus_and_back(collection, model, tmp_path, monkeypatch, capsys):
+    with new_milvus_uri() as address:
         run("copy", collection, address)
-        assert "does not hold its model" in fail(monkeypatch, capsys, "search", address, "sea")
+        assert "does not contain its model" in fail(monkeypatch, capsys, "search", address, "sea")
         there = run("search", address, "sea", "--json", "--model", model).stdout
         assert there == run("search", collection, "sea", "--json").stdout
         assert "MilvusIndex" in run("info", address).output
@@ -222,59 +229,79 @@ def test_a_collection_goes_to_milvus_and_back(collection, model, tmp_path, monke
         assert run("search", tmp_path / "back", "sea", "--json").stdout == there
 
 
-def test_engines_are_listed_with_the_beginning_of_their_addresses():
+def test_engines():
     said = run("engines").output
     for words in ("memory:", "a folder", "milvus://"):
         assert words in said
 
 
-def test_a_source_that_cannot_be_read_leaves_no_collection_behind(
-    model, monkeypatch, capsys, tmp_path
-):
+def test_unreadable_source_creates_no_collection(model, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     said = fail(monkeypatch, capsys, "index", "new", "none.jsonl", "--model", model)
-    assert "Cannot read none.jsonl" in said
+    assert "'none.jsonl' is neither a dataset" in said
     assert not (tmp_path / "new").exists()
 
 
 MISTAKES = {
-    "no collection at nowhere. Make one": ["search", "nowhere", "sea"],
-    "There is no collection at nowhere": ["info", "nowhere"],
-    "Say which model shall encode it": ["index", "nowhere", "scenes"],
+    "No collection at nowhere. Create one": ["search", "nowhere", "sea"],
+    "No collection at nowhere": ["info", "nowhere"],
+    "Pass --model to create one": ["index", "nowhere", "scenes"],
     "no model in there": ["index", "nowhere", "scenes", "--model", "there"],
-    "words or with --image FILE": ["search", "COLLECTION"],
-    "one of them, not both": ["search", "COLLECTION", "sea", "--image", "x.jpg"],
-    "Cannot read the filter 'year >'": ["search", "COLLECTION", "sea", "--where", "year >"],
-    "The model knows no word of 'xyzzy'": ["search", "COLLECTION", "xyzzy"],
-    "two sides, image and text. Got 'sound'": ["search", "COLLECTION", "sea", "--find", "sound"],
-    "There is no picture x.jpg": ["search", "COLLECTION", "--image", "x.jpg"],
-    "A sheet is written as": ["search", "COLLECTION", "sea", "--sheet", "x.txt"],
-    "no dataset 'scene'. Did you mean 'scenes'": ["index", "COLLECTION", "scene"],
-    "There is no part 'test'": ["index", "COLLECTION", "synthetic", "--part", "test"],
-    "no engine for 'redis://x'": ["copy", "COLLECTION", "redis://x"],
-    "Cannot read none.jsonl": ["index", "COLLECTION", "none.jsonl"],
+    "Pass exactly one query": ["search", "COLLECTION"],
+    "text, --image FILE or --key KEY": ["search", "COLLECTION", "sea", "--image", "x.jpg"],
+    "Cannot parse the filter 'year >'": ["search", "COLLECTION", "sea", "--where", "year >"],
+    "No term of 'xyzzy' is in the model's vocabulary": ["search", "COLLECTION", "xyzzy"],
+    "modality must be 'image' or 'text', got 'sound'": [
+        "search",
+        "COLLECTION",
+        "sea",
+        "--find",
+        "sound",
+    ],
+    "Image not found: x.jpg": ["search", "COLLECTION", "--image", "x.jpg"],
+    "The file name of a contact sheet must end in": [
+        "search",
+        "COLLECTION",
+        "sea",
+        "--sheet",
+        "x.txt",
+    ],
+    "'scene' is neither a dataset nor an existing file or folder. Did you mean 'scenes'": [
+        "index",
+        "COLLECTION",
+        "scene",
+    ],
+    "part must be one of train, validation, query, database, got 'test'": [
+        "index",
+        "COLLECTION",
+        "synthetic",
+        "--part",
+        "test",
+    ],
+    "No engine for the URI 'redis://x'": ["copy", "COLLECTION", "redis://x"],
+    "'none.jsonl' is neither a dataset nor an existing file": ["index", "COLLECTION", "none.jsonl"],
 }
 
 
 @pytest.mark.parametrize("message", MISTAKES)
-def test_a_mistake_is_answered_by_a_sentence(message, collection, monkeypatch, capsys, tmp_path):
+def test_mistakes_are_explained(message, collection, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     arguments = [collection if word == "COLLECTION" else word for word in MISTAKES[message]]
     assert message in fail(monkeypatch, capsys, *arguments)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_line_that_cannot_be_read_is_skipped_and_named(model, tmp_path):
+def test_unreadable_lines_are_skipped(model, tmp_path):
     (tmp_path / "bad.jsonl").write_text('{"key": "a", "text": "sea"}\n[1]\n')
     said = run("index", tmp_path / "c", tmp_path / "bad.jsonl", "--model", model).output
     assert "1 new; 1 items" in said
-    assert "Skipped line 2 of bad.jsonl: It is no object of JSON" in said
+    assert "Skipped line 2 of bad.jsonl: Not a JSON object" in said
 
 
-def test_rows_of_a_file_serve_models_that_read_vectors(tmp_path, world):
+def test_features_from_a_file(tmp_path, world):
     split = load_dataset("synthetic")
     hasher = METHODS["cvh"](n_bits=16).fit(split.train)
-    TrainedModel(hasher, split.reader or Reader(), "synthetic", 0).save(tmp_path / "model")
+    Model(hasher, training=TrainingRun("synthetic")).save(tmp_path / "model")
     np.save(tmp_path / "rows.npy", split.query.images[:3])
     lines = [json.dumps({"image": str(world.paths[row])}) for row in range(3)]
     (tmp_path / "items.jsonl").write_text("\n".join(lines))
@@ -287,20 +314,20 @@ def test_rows_of_a_file_serve_models_that_read_vectors(tmp_path, world):
 
 @pytest.fixture
 def served(monkeypatch):
-    """What the verb hands to the service, which is not started."""
-    from corrhash.service import run as service_run
+    """The arguments that the command passes to the server, which is not started."""
+    from corrhash.service import server
 
     given = {}
     monkeypatch.delenv("CORRHASH_TOKEN", raising=False)
     monkeypatch.setattr(
-        service_run,
+        server,
         "serve",
         lambda collection, host, port, **more: given.update(more, host=host, port=port),
     )
     return given
 
 
-def test_a_collection_is_served_to_this_machine_alone(collection, served):
+def test_serve_listens_on_this_machine_only(collection, served):
     said = run("serve", collection, "--name", "search.example.org", "--rate", 2).output
     assert "Loading" in said
     assert "30 items" in said
@@ -310,17 +337,18 @@ def test_a_collection_is_served_to_this_machine_alone(collection, served):
     assert (served["limits"].rate, served["limits"].burst) == (2, 6)
 
 
-def test_serving_others_without_a_token_warns(collection, served, monkeypatch):
-    assert "Warning: all who reach 0.0.0.0" in run("serve", collection, "--host", "0.0.0.0").output
-    assert "Warning: all who reach ::" in run("serve", collection, "--host", "::").output
+def test_serve_warns_about_missing_authentication(collection, served, monkeypatch):
+    assert (
+        "Warning: everyone who can reach 0.0.0.0"
+        in run("serve", collection, "--host", "0.0.0.0").output
+    )
+    assert "Warning: everyone who can reach ::" in run("serve", collection, "--host", "::").output
     monkeypatch.setenv("CORRHASH_TOKEN", "0123456789abcdef")
     assert "Warning" not in run("serve", collection, "--host", "0.0.0.0").output
-    assert served["token"] is None  # without --writable nobody writes
+    assert served["token"] is None  # not without --writable
 
 
-def test_the_token_comes_from_a_file_or_the_environment(
-    collection, served, monkeypatch, tmp_path, capsys
-):
+def test_token_from_a_file_or_the_environment(collection, served, monkeypatch, tmp_path, capsys):
     assert "needs a token" in fail(monkeypatch, capsys, "serve", collection, "--writable")
     (tmp_path / "token").write_text("a token in a file\n")
     run("serve", collection, "--writable", "--token-file", tmp_path / "token")
@@ -329,12 +357,12 @@ def test_the_token_comes_from_a_file_or_the_environment(
     run("serve", collection, "--writable")
     assert served["token"] == "0123456789abcdef"
     monkeypatch.setenv("CORRHASH_TOKEN", "short")
-    assert "at least 16 characters. Got 5" in fail(monkeypatch, capsys, "serve", collection)
+    assert "at least 16 characters, got 5" in fail(monkeypatch, capsys, "serve", collection)
     absent = ("--token-file", tmp_path / "none")
     assert "Cannot read the token" in fail(monkeypatch, capsys, "serve", collection, *absent)
 
 
-def test_without_the_web_framework_help_comes_and_serving_names_the_extra():
+def test_serve_without_fastapi_names_the_extra():
     code = (
         "import sys; sys.modules.update(dict.fromkeys(['fastapi', 'starlette', 'uvicorn'])); "
         "from corrhash.cli import main; sys.argv = ['corrhash', *sys.argv[1:]]; main()"
@@ -347,8 +375,8 @@ def test_without_the_web_framework_help_comes_and_serving_names_the_extra():
     for arguments in (["--help"], ["serve", "--help"]):
         answer = said(*arguments)
         assert answer.returncode == 0, answer.stderr
-        assert "Open a collection to browsers" in answer.stdout
+        assert "Serve a collection" in answer.stdout
     answer = said("serve", "photos")
     assert answer.returncode == 2
-    assert "pip install corrhash[serve]" in " ".join(answer.stderr.split())
+    assert "pip install 'corrhash[serve]'" in " ".join(answer.stderr.split())
     assert "Traceback" not in answer.stderr

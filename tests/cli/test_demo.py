@@ -1,4 +1,4 @@
-"""The verb ``demo``: everything once, and what to do next."""
+"""The verb demo: its output, its files, and the commands it prints."""
 
 import shlex
 import sys
@@ -9,27 +9,27 @@ from corrhash.cli import demo
 from tests.cli.commands import run
 
 
-def test_a_demo_prints_a_table_and_ends_with_a_collection(tmp_path, monkeypatch):
+def test_the_commands_that_the_demo_prints_work(tmp_path, monkeypatch):
     folder = tmp_path / "demo"
-    result = run("demo", "--pictures", 600, "--epochs", 1, "--out", folder)
+    result = run("demo", "--images", 600, "--epochs", 1, "--out", folder)
     assert "random" in result.output
-    for name in ("curves.png", "answers.png"):
-        with Image.open(folder / name) as picture:
-            assert picture.size[0] > 900
+    for name in ("curves.png", "results.png"):
+        with Image.open(folder / name) as image:
+            assert image.size[0] > 900
     assert "“lighthouse night”, without cats" in result.output
     first, second, third = (shlex.split(line)[2:] for line in result.output.splitlines()[-3:])
-    assert "MAP" in run(*first).output
+    assert "mAP" in run(*first).output
     monkeypatch.chdir(tmp_path)
-    assert "Sheet: boats.jpg" in run(*second).output
+    assert "Contact sheet: boats.jpg" in run(*second).output
     served = []
-    monkeypatch.setattr("corrhash.service.run.serve", lambda it, *how, **more: served.append(it))
+    monkeypatch.setattr("corrhash.service.server.serve", lambda it, *how, **more: served.append(it))
     run(*third)
     assert served[0].uri == str(folder / "collection")
 
 
-def test_the_demo_names_the_program_by_a_way_that_leads_to_it(monkeypatch):
+def test_the_program_is_named_by_path_if_not_on_the_path(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["some where/bin/corrhash", "demo"])
     monkeypatch.setattr(demo.shutil, "which", lambda name: None)
-    assert demo._called_as() == "'some where/bin/corrhash'"
+    assert demo._command() == "'some where/bin/corrhash'"
     monkeypatch.setattr(demo.shutil, "which", lambda name: f"/usr/bin/{name}")
-    assert demo._called_as() == "corrhash"
+    assert demo._command() == "corrhash"

@@ -1,4 +1,4 @@
-"""The verbs of a study."""
+"""Commands of a study."""
 
 import shlex
 
@@ -8,11 +8,11 @@ from corrhash.cli import app
 from tests.cli.commands import run
 
 
-def test_a_plan_is_run_a_part_of_it_too_and_reported(tmp_path):
+def test_run_part_of_a_plan_and_report(tmp_path):
     plan = tmp_path / "plan.toml"
     plan.write_text(
         'datasets = ["synthetic"]\nmethods = ["cvh", "scm"]\nn_bits = [16, 32]\n'
-        "[data.synthetic]\nn = 780\n[grid.cvh]\neps = [0.1, 1.0]\n"
+        "[data.synthetic]\nn = 780\n[grid.cvh]\nridge = [0.1, 1.0]\n"
     )
     results, report = tmp_path / "results", tmp_path / "report"
     part = ("--method", "cvh", "--bits", "16", "--jobs", "2")
@@ -22,13 +22,16 @@ def test_a_plan_is_run_a_part_of_it_too_and_reported(tmp_path):
     words[-1] = str(report)
     assert "Open" in run(*words).output
     assert (report / "index.html").exists()
+    again = tmp_path / "again"
+    run("report", report / "results.json", "--out", again)
+    assert (again / "report.md").read_text() == (report / "report.md").read_text()
     assert len(list(results.glob("*.json"))) == 1
 
 
-def test_what_fails_in_a_plan_is_told_at_the_end(tmp_path):
+def test_failures_are_listed_at_the_end(tmp_path):
     plan = tmp_path / "plan.toml"
     plan.write_text('datasets = ["nowhere"]\nmethods = ["cvh"]\nn_bits = [16]\ntune = false\n')
     arguments = ["run", str(plan), "--out", str(tmp_path / "results")]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 1
-    assert "Failed: cvh, 16 bits, seed 0 on nowhere: There is no dataset 'nowhere'" in result.output
+    assert "Failed: cvh, 16 bits, seed 0 on nowhere: 'nowhere' is neither" in result.output

@@ -5,7 +5,7 @@ import json
 import numpy as np
 from PIL import Image
 
-from corrhash.datasets.mirflickr25k import CONCEPTS, STRICT
+from corrhash.datasets.published.mirflickr25k import CONCEPTS, STRICT
 
 SMALL = {"n_query": 6, "n_validation": 5, "n_train": 20}
 PER_CLASS = {"n_query": 2, "n_validation": 1, "n_train": 3}
@@ -18,10 +18,10 @@ def draw(path, number, size=(24, 20), **options):
     Image.fromarray(pixels).save(path, **options)
 
 
-def mirflickr(root, n=60, pictures=True):
+def mirflickr(root, n=60, with_images=True):
     """``mirflickr/`` of one archive and ``mirflickr25k_annotations_v080/`` of the other.
 
-    Every seventh picture has no tag but a rare one, every eleventh no concept.
+    Every seventh image has no tag but a rare one, every eleventh no concept.
     """
     home, annotations = root / "mirflickr", root / "mirflickr25k_annotations_v080"
     for folder in (home / "meta" / "tags", home / "doc", annotations):
@@ -34,7 +34,7 @@ def mirflickr(root, n=60, pictures=True):
         # Lines end as in Windows, and the last has an end too.
         content = "".join(f"{tag}\r\n" for tag in dict.fromkeys(tags))
         (home / "meta" / "tags" / f"tags{number}.txt").write_bytes(content.encode())
-        if pictures:
+        if with_images:
             draw(home / f"im{number}.jpg", number)
     lines = "".join(f"{tag} {40 + i}\r\n" for i, tag in enumerate(frequent))
     (home / "doc" / "common_tags.txt").write_bytes(lines.encode())
@@ -50,7 +50,7 @@ def mirflickr(root, n=60, pictures=True):
 CONCEPTS81 = [f"concept{i:02}" for i in range(81)]
 
 
-def nuswide(root, n=400, table=True, pictures=True):
+def nuswide(root, n=400, table=True, with_images=True):
     """``ImageList``, ``ConceptsList``, ``Groundtruth`` and ``NUS_WID_Tags``, each of an archive."""
     for folder in ("ImageList", "ConceptsList", "Groundtruth/AllLabels", "NUS_WID_Tags"):
         (root / folder).mkdir(parents=True)
@@ -60,7 +60,7 @@ def nuswide(root, n=400, table=True, pictures=True):
     (root / "ConceptsList" / "Concepts81.txt").write_text(lines)
     rng = np.random.default_rng(0)
     for i, concept in enumerate(CONCEPTS81):
-        # The first 21 are frequent; the last tenth of the pictures carries none of these.
+        # The first 21 are frequent; the last tenth of the images carries none of these.
         share = 0.2 + i / 100 if i < 21 else 0.02
         carried = rng.random(n) < share
         carried[-n // 10 :] &= i >= 21
@@ -77,7 +77,7 @@ def nuswide(root, n=400, table=True, pictures=True):
         for i in range(n)
     )
     (root / "NUS_WID_Tags" / "All_Tags.txt").write_text("".join(lines))
-    if pictures:
+    if with_images:
         for i in range(n):
             if i % 9:  # a dead link
                 draw(root / "Flickr" / "actor" / f"{i:04}_{5000 + i}.jpg", i, (8, 8))
@@ -89,8 +89,8 @@ CATEGORIES = [
 ]
 
 
-def coco(root, n=60, year=2017, pictures=True):
-    """``annotations/`` with captions and instances, and the pictures of both parts."""
+def coco(root, n=60, year=2017, with_images=True):
+    """``annotations/`` with captions and instances, and the images of both parts."""
     (root / "annotations").mkdir(parents=True)
     for part, numbers in (("train", range(n)), ("val", range(n, n + n // 5))):
         name = "COCO_{}2014_{:012}.jpg".format if year == 2014 else "{1:012}.jpg".format
@@ -98,7 +98,7 @@ def coco(root, n=60, year=2017, pictures=True):
             {"id": 7 * k, "file_name": name(part, 7 * k), "height": 20, "width": 24, "license": 1}
             for k in numbers
         ]
-        # Captions of a picture do not stand together, as in the files of COCO.
+        # Captions of a image do not stand together, as in the files of COCO.
         captions = [
             {"image_id": 7 * k, "id": 100 * k + c, "caption": f"A thing number {k},\n caption {c}."}
             for c in (3, 0, 1, 2, 4)
@@ -116,7 +116,7 @@ def coco(root, n=60, year=2017, pictures=True):
             }
             for k in numbers
             for t in (0, 1)
-            if k % 10  # every tenth picture shows no thing
+            if k % 10  # every tenth image shows no thing
         ]
         common = {"info": {"year": year}, "licenses": [{"id": 1, "name": "CC", "url": ""}]}
         contents = {
@@ -131,7 +131,7 @@ def coco(root, n=60, year=2017, pictures=True):
         for kind, content in contents.items():
             path = root / "annotations" / f"{kind}_{part}{year}.json"
             path.write_text(json.dumps(content))
-        for image in images if pictures else ():
+        for image in images if with_images else ():
             draw(root / f"{part}{year}" / image["file_name"], image["id"])
     return root
 

@@ -29,7 +29,7 @@ def pairs():
     return PairedDataset(images, texts, labels, keys=[f"é{i}" for i in range(40)])
 
 
-def test_a_split_is_named_by_the_keys_of_its_parts_written_out(pairs):
+def test_split_checksum_covers_keys_and_parts(pairs):
     split = split_of(pairs)
     content = b""
     for part in PARTS:
@@ -39,13 +39,13 @@ def test_a_split_is_named_by_the_keys_of_its_parts_written_out(pairs):
     assert split_fingerprint(split) == hashlib.sha256(content).hexdigest()[:16]
 
 
-def test_known_fingerprints_stay_what_they_are(pairs):
+def test_known_fingerprints_do_not_change(pairs):
     """These may never change: published numbers are found by them."""
     found = fingerprint_of(split_of(pairs))
     assert (found.data, found.split) == ("a4b08e78b6284338", "33c60573a4102db5")
 
 
-def test_anything_that_differs_shows(pairs):
+def test_every_difference_changes_the_fingerprint(pairs):
     first = fingerprint_of(split_of(pairs))
     images, texts, labels = pairs.images.copy(), pairs.texts.copy(), pairs.labels.copy()
     images[3, 1] += 1
@@ -59,7 +59,7 @@ def test_anything_that_differs_shows(pairs):
     assert other.split != first.split
 
 
-def test_how_an_array_lies_in_memory_makes_no_difference(pairs):
+def test_memory_layout_does_not_matter(pairs):
     first = fingerprint_of(split_of(pairs))
     backwards = pairs.texts.copy()
     for row in range(40):  # the same table with each row written from its end
@@ -75,7 +75,7 @@ def test_how_an_array_lies_in_memory_makes_no_difference(pairs):
         assert fingerprint_of(split_of(replace(pairs, **same))) == first
 
 
-def test_neither_the_hash_seed_nor_a_random_stream_plays_a_part():
+def test_hash_seed_and_random_state_do_not_matter():
     """Another interpreter with another seed of hashes and of NumPy draws the same split."""
     code = (
         "import json, numpy as np; np.random.seed(int(__import__('sys').argv[1]))\n"

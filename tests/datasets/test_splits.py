@@ -10,9 +10,9 @@ from corrhash import InputError
 from corrhash.datasets import PairedDataset
 from corrhash.datasets.splits import (
     PROTOCOLS,
-    draw_own,
     draw_per_class,
     draw_split,
+    draw_user_split,
     hash_order,
     protocol_of,
 )
@@ -24,7 +24,7 @@ def pairs_of(n, unlabelled=()):
     return PairedDataset(np.arange(n)[:, None], np.ones((n, 1)), labels)
 
 
-def test_the_order_is_that_of_the_hashes():
+def test_rows_are_ordered_by_hash():
     keys = [f"im{i}" for i in range(50)]
     slow = sorted(
         range(50), key=lambda i: hashlib.sha256(f"7:flickr:{keys[i]}".encode()).hexdigest()
@@ -32,14 +32,14 @@ def test_the_order_is_that_of_the_hashes():
     np.testing.assert_array_equal(hash_order(keys, "flickr", 7), slow)
 
 
-def test_a_known_split_stays_what_it_is():
+def test_a_known_split_does_not_change():
     """These rows may never change: published numbers rest on them."""
     split = draw_split(pairs_of(12), "example", 0, n_query=2, n_validation=2, n_train=3)
     drawn = [part.images.ravel().tolist() for part in (split.query, split.validation, split.train)]
     assert drawn == [[0, 4], [1, 7], [11, 2, 10]]
 
 
-def test_queries_validation_and_training_are_disjoint_and_the_database_is_the_rest():
+def test_parts_are_disjoint_and_database_is_the_rest():
     split = draw_split(pairs_of(100), "example", 3, n_query=10, n_validation=20, n_train=30)
     query, validation, train, database = (
         set(part.images.ravel())
@@ -60,7 +60,7 @@ def test_another_seed_draws_another_split():
     assert set(first.query.images.ravel()) != set(second.query.images.ravel())
 
 
-def test_items_without_a_label_only_stand_in_the_database():
+def test_unlabelled_items_are_in_the_database_only():
     split = draw_split(
         pairs_of(30, unlabelled=range(10)), "example", 0, n_query=5, n_validation=5, n_train=10
     )
@@ -69,13 +69,13 @@ def test_items_without_a_label_only_stand_in_the_database():
     assert set(range(10)) <= set(split.database.images.ravel())
 
 
-def test_an_empty_part_is_refused():
-    with pytest.raises(InputError, match=r"needs an item. Got 0 queries"):
+def test_an_empty_part_is_rejected():
+    with pytest.raises(InputError, match=r"must be positive integers, got 0"):
         draw_split(pairs_of(30), "example", 0, n_query=0, n_validation=10, n_train=10)
 
 
-def test_more_than_there_is_is_refused():
-    with pytest.raises(InputError, match=r"30 labelled items, but .* make 31"):
+def test_a_split_larger_than_the_data_is_rejected():
+    with pytest.raises(InputError, match=r"30 labelled items, but the split needs 31"):
         draw_split(pairs_of(30), "example", 0, n_query=11, n_validation=10, n_train=10)
 
 
@@ -87,7 +87,7 @@ def in_classes(n=300, n_classes=4):
     return PairedDataset(rows[:, None], np.ones((n, 1)), labels, label_names=names)
 
 
-def test_classes_draw_in_turn_the_rarest_first_and_no_item_twice():
+def test_the_rarest_class_draws_first_no_item_twice():
     pairs = in_classes()
     split = draw_per_class(pairs, "example", 5, n_query=3, n_validation=2, n_train=6)
     labels = pairs.labels.toarray().astype(bool)
@@ -105,7 +105,7 @@ def test_classes_draw_in_turn_the_rarest_first_and_no_item_twice():
     assert sorted({*range(300)} - {*slow["query"]}) == split.database_rows.tolist()
 
 
-def test_classes_of_one_size_draw_in_the_order_of_their_names():
+def test_classes_of_one_size_draw_by_name():
     labels = np.ones((20, 2), dtype=int)
     pairs = PairedDataset(np.arange(20)[:, None], np.ones((20, 1)), labels, label_names=["b", "a"])
     split = draw_per_class(pairs, "example", 0, n_query=1, n_validation=1, n_train=1)
@@ -116,7 +116,7 @@ def test_classes_of_one_size_draw_in_the_order_of_their_names():
 
 
 def test_a_class_with_too_few_items_is_named():
-    with pytest.raises(InputError, match=r"items left of 'class 4', but 30 queries"):
+    with pytest.raises(InputError, match=r"items left of the class 'class 4', but the split"):
         draw_per_class(in_classes(), "example", 0, n_query=30, n_validation=20, n_train=60)
     nothing = PairedDataset(np.ones((3, 1)), np.ones((3, 1)))
     with pytest.raises(InputError, match="has no labels"):
@@ -126,17 +126,17 @@ def test_a_class_with_too_few_items_is_named():
 NO_SIZES = {"n_query": None, "n_validation": None, "n_train": None}
 
 
-def test_a_tenth_of_ones_own_items_is_asked_and_a_tenth_validates():
-    split = draw_own(pairs_of(60), 0, NO_SIZES)
+def test_user_data_is_split_by_tenths():
+    split = draw_user_split(pairs_of(60), 0, NO_SIZES)
     assert [len(rows) for rows in (split.query_rows, split.validation_rows)] == [6, 6]
     assert len(split.train_rows) == 48
-    large = draw_own(pairs_of(12000), 0, {**NO_SIZES, "n_train": 50})
+    large = draw_user_split(pairs_of(12000), 0, {**NO_SIZES, "n_train": 50})
     assert (len(large.query_rows), len(large.train_rows)) == (1000, 50)
-    with pytest.raises(InputError, match="2 labelled items, but 1 queries"):
-        draw_own(pairs_of(2), 0, NO_SIZES)
+    with pytest.raises(InputError, match="2 labelled items, but a split needs at least 3"):
+        draw_user_split(pairs_of(2), 0, NO_SIZES)
 
 
-def test_the_published_protocols_are_those_of_the_papers():
+def test_protocols_are_those_of_the_papers():
     sizes = {name: (p.n_query, p.n_train, p.per_class) for name, p in PROTOCOLS.items()}
     assert sizes == {
         "mirflickr25k": (1000, 4000, False),

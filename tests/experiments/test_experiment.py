@@ -1,17 +1,27 @@
-"""Experiments: their names change with every setting, and with nothing else."""
+"""Experiments: names that identify every setting, and loading of their data."""
 
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from corrhash import InputError
-from corrhash.experiments.experiment import Experiment, grid, settings
+from corrhash.experiments import experiment as module
+from corrhash.experiments.experiment import (
+    Experiment,
+    _feature_file,
+    experiment_grid,
+    image_features_of,
+    load_split,
+    parse_locations,
+    settings,
+)
 
-ONE = Experiment("synthetic", "cvh", 16, 0, params=settings({"eps": 0.5}))
+ONE = Experiment("synthetic", "cvh", 16, 0, params=settings({"ridge": 0.5}))
 
 
-def test_the_row_is_called_as_its_method_unless_it_has_a_name():
+def test_row_defaults_to_the_method():
     assert ONE.row == "cvh"
     assert Experiment("synthetic", "cvh", 16, 0, row="plain").row == "plain"
 
@@ -25,20 +35,20 @@ def test_the_row_is_called_as_its_method_unless_it_has_a_name():
         {"n_bits": "labels"},
         {"seed": 1},
         {"row": "other"},
-        {"params": settings({"eps": 0.6})},
+        {"params": settings({"ridge": 0.6})},
         {"options": settings({"n": 900})},
         {"image_features": "simple"},
         {"supervision": "pairs"},
-        {"literal": True},
+        {"paper_settings": True},
         {"unseen": True},
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_every_field_changes_the_name(change):
+def test_name_depends_on_every_field(change):
     assert replace(ONE, **change).name != ONE.name
 
 
-def test_the_order_of_settings_does_not_change_the_name():
+def test_name_ignores_the_order_of_settings():
     one, other = (
         Experiment("synthetic", "imh", 16, 0, params=settings(params))
         for params in ({"ridge": 1.0, "smoothness": 2.0}, {"smoothness": 2.0, "ridge": 1.0})
@@ -46,27 +56,69 @@ def test_the_order_of_settings_does_not_change_the_name():
     assert one.name == other.name
 
 
-def test_the_name_is_fit_for_a_file_whatever_the_row_is_called():
+def test_name_is_a_valid_file_name():
     named = replace(ONE, row="chn, end to end / 2", dataset="../photos")
     assert set(named.name) <= set("abcdefghijklmnopqrstuvwxyz0123456789_-")
 
 
-def test_an_experiment_comes_back_from_json():
+def test_json_round_trip():
     written = json.loads(json.dumps(replace(ONE, params=settings({"a": [1, 2]})).as_dict()))
     again = Experiment.from_dict(written)
     assert again == replace(ONE, params=(("a", (1, 2)),))
-    with pytest.raises(InputError, match="An experiment has dataset"):
+    with pytest.raises(InputError, match="An experiment has the fields dataset"):
         Experiment.from_dict({"dataset": "synthetic"})
 
 
-def test_a_grid_has_every_combination_and_same_data_stands_together():
-    cells = grid(["a", "b"], ["cvh", "scm"], [16, 32], [0, 1], params={"cvh": {"eps": 1.0}})
+def test_grid_has_every_combination_sorted_by_data():
+    cells = experiment_grid(
+        ["a", "b"], ["cvh", "scm"], [16, 32], [0, 1], params={"cvh": {"ridge": 1.0}}
+    )
     assert len(set(cells)) == 16
     assert [(e.dataset, e.seed) for e in cells[::4]] == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
-    assert {e.params for e in cells if e.method == "cvh"} == {(("eps", 1.0),)}
+    assert {e.params for e in cells if e.method == "cvh"} == {(("ridge", 1.0),)}
     assert {e.params for e in cells if e.method == "scm"} == {()}
 
 
-def test_a_length_that_no_code_has_is_refused():
+def test_zero_bits_are_rejected():
     with pytest.raises(InputError, match="n_bits"):
         Experiment("synthetic", "cvh", 0, 0)
+
+
+def test_parse_locations():
+    assert parse_locations(["a=b=c", "d=e"]) == {"a": "b=c", "d": "e"}
+    for wrong in ("photos", "=DIR", "photos="):
+        with pytest.raises(InputError, match="NAME=LOCATION"):
+            parse_locations([wrong])
+
+
+def test_load_split_uses_location_options_and_seed():
+    options = settings({"n": 780})
+    one = load_split(Experiment("mine", "cvh", 16, 0, options=options), {"mine": "synthetic"})
+    again = load_split(Experiment("mine", "scm", 32, 0, options=options), {"mine": "synthetic"})
+    other = load_split(Experiment("synthetic", "cvh", 16, 1, options=options), {})
+    assert len(one.pairs) == 780
+    assert again is one
+    assert not np.array_equal(other.pairs.images, one.pairs.images)
+
+
+def test_image_features_default_to_those_of_the_method():
+    assert image_features_of(Experiment("scenes", "cvh", 16, 0)) == "simple"
+    assert image_features_of(Experiment("scenes", "chn", 16, 0)) == "raw"
+    chosen = Experiment("scenes", "chn", 16, 0, image_features="simple")
+    assert image_features_of(chosen) == "simple"
+
+
+def test_feature_file_next_to_the_data_is_found(tmp_path):
+    (tmp_path / "features.npy").touch()
+    (tmp_path / "manifest.jsonl").touch()
+    for location in (tmp_path, tmp_path / "manifest.jsonl"):
+        assert _feature_file("features.npy", str(location)) == str(tmp_path / "features.npy")
+    assert _feature_file("simple", str(tmp_path)) == "simple"
+
+
+def test_location_of_a_named_dataset_is_its_root(monkeypatch):
+    calls = []
+    monkeypatch.setattr(module, "load_dataset", lambda name, **given: calls.append((name, given)))
+    load_split(Experiment("scenes", "chn", 16, 5), {"scenes": "DIR"})
+    expected = {"seed": 5, "image_features": None, "root": "DIR"}
+    assert calls == [("scenes", expected)]

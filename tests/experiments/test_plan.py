@@ -1,9 +1,9 @@
-"""Plans: what a file says becomes experiments; what it gets wrong is told before anything runs."""
+"""Plans: a file becomes experiments, and mistakes are found before anything runs."""
 
 import pytest
 
 from corrhash import InputError
-from corrhash.experiments.plan import parse_plan, read_plan
+from corrhash.experiments.plan import configurations, parse_plan, read_plan
 
 PLAN = """
 datasets = ["synthetic"]
@@ -25,10 +25,10 @@ image_features = "simple"
 method = "classifier"
 n_bits = ["labels"]
 seeds = [3]
-image_features = "pictures"
+image_features = "raw"
 
 [params.own]
-own_length = true
+one_bit_per_label = true
 
 [unseen]
 methods = ["chn"]
@@ -42,7 +42,7 @@ def plan(tmp_path):
     return read_plan(tmp_path / "plan.toml")
 
 
-def test_every_row_is_run_at_its_lengths_with_its_seeds(plan):
+def test_rows_have_their_code_lengths_and_seeds(plan):
     cells = plan.experiments({})
     seen = [(e.row, e.n_bits, e.seed) for e in cells if not e.unseen]
     expected = [(row, b, s) for row in ("cvh", "chn") for b in (16, 32) for s in (3, 4)]
@@ -50,18 +50,18 @@ def test_every_row_is_run_at_its_lengths_with_its_seeds(plan):
     unseen = [(e.row, e.n_bits, e.seed) for e in cells if e.unseen]
     assert unseen == [("chn", 32, 3), ("chn", 32, 4)]
     own = next(e for e in cells if e.row == "own")
-    assert (own.method, own.image_features) == ("classifier", "pictures")
+    assert (own.method, own.image_features) == ("classifier", "raw")
     assert dict(own.options) == {"n": 900}
     assert {e.image_features for e in cells if e.row == "cvh"} == {"simple"}
 
 
-def test_experiments_on_the_same_data_stand_together(plan):
+def test_experiments_are_sorted_by_data(plan):
     cells = plan.experiments({})
     groups = [(e.unseen, e.seed, e.image_features) for e in cells]
     assert groups == sorted(groups)
 
 
-def test_trials_are_made_at_32_bits_with_the_first_seed(plan):
+def test_trials_use_32_bits_and_the_first_seed(plan):
     trials = plan.trials()
     assert set(trials) == {("synthetic", name) for name in ("cvh", "chn", "own")}
     chn = trials["synthetic", "chn"]
@@ -72,18 +72,18 @@ def test_trials_are_made_at_32_bits_with_the_first_seed(plan):
     assert len(trials["synthetic", "cvh"]) == 5  # its own grid
 
 
-def test_a_part_of_a_plan_is_tuned_as_the_whole(plan):
+def test_part_of_a_plan_is_tuned_like_the_whole(plan):
     trials = plan.only(seeds=[4]).trials()
     assert {e.seed for of_row in trials.values() for e in of_row} == {3}
 
 
-def test_what_tuning_chose_serves_all_lengths_and_seeds(plan):
+def test_tuned_settings_apply_to_all_lengths_and_seeds(plan):
     cells = plan.experiments({("synthetic", "chn"): {"training.learning_rate": 0.5}})
     rates = {dict(e.params).get("training.learning_rate") for e in cells if e.row == "chn"}
     assert rates == {0.5}
 
 
-def test_a_part_of_a_plan_is_run(plan):
+def test_only_selects_a_part_of_the_plan(plan):
     part = plan.only(["cvh", "own"], [64], [7], tune=False, supervision="pairs")
     assert [(e.row, e.n_bits, e.seed, e.supervision) for e in part.experiments({})] == [
         ("cvh", 64, 7, "pairs")
@@ -94,34 +94,47 @@ def test_a_part_of_a_plan_is_run(plan):
         plan.only(["scm"])
 
 
+def test_configurations_combine_all_values():
+    tried = configurations({"ridge": (0.1, 1.0), "other": ("a", "b", "c")})
+    assert len(tried) == 6
+    assert tried[0] == {"ridge": 0.1, "other": "a"}
+    assert tried[-1] == {"ridge": 1.0, "other": "c"}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"bits": []}, "There is no 'bits' in a plan:.*Choose one of: datasets"),
-        ({"n_bits": []}, r"n_bits is missing. Write for instance n_bits = \[16, 32\]"),
-        ({"n_bits": 16}, "n_bits of a plan must be a list. Got 16"),
-        ({"methods": ["cvhh"]}, "There is no method 'cvhh'"),
-        ({"params": {"scm": {}}}, r"\[params\] is of a method that is not listed: 'scm'"),
+        ({"bits": []}, "Unknown key in a plan: 'bits'. Choose one of: datasets"),
+        ({"n_bits": []}, r"n_bits is missing. Add it, for example: n_bits = \[16, 32\]"),
+        ({"n_bits": 16}, "n_bits of a plan must be a list, got 16"),
+        ({"methods": ["cvhh"]}, "Unknown method 'cvhh'"),
+        ({"params": {"scm": {}}}, r"\[params\] names a method that the plan does not list: 'scm'"),
         ({"params": {"cvh": {"epps": 1}}}, "CVH has no parameter 'epps'"),
-        ({"grid": {"cvh": {"eps": [1, 2, 3, 4, 5, 6, 7, 8, 9]}}}, "has 9 combinations.*at most 8"),
-        ({"rows": {"cvh": {"bits": []}}}, r"There is no 'bits' in \[rows.cvh\]"),
-        ({"rows": {"cvh": {"literal": True}}}, "CVH has one mode only"),
-        ({"data": {"scenes": {}}}, r"\[data\] is of a dataset that is not listed: 'scenes'"),
-        ({"unseen": {"methods": ["x"]}}, r"\[unseen\] names a method that is not listed"),
-        ({"supervision": "vibes"}, "There is no supervision 'vibes'"),
+        (
+            {"grid": {"cvh": {"ridge": [1, 2, 3, 4, 5, 6, 7, 8, 9]}}},
+            "has 9 combinations.*budget is 8",
+        ),
+        ({"rows": {"cvh": {"bits": []}}}, r"Unknown key in \[rows.cvh\]: 'bits'"),
+        ({"rows": {"cvh": {"paper_settings": True}}}, "CVH has no paper settings"),
+        (
+            {"data": {"scenes": {}}},
+            r"\[data\] names a dataset that the plan does not list: 'scenes'",
+        ),
+        ({"unseen": {"methods": ["x"]}}, r"\[unseen\] names a method that the plan does not list"),
+        ({"supervision": "vibes"}, "Unknown supervision 'vibes'"),
     ],
 )
-def test_mistakes_are_told(change, message):
+def test_invalid_plans_are_rejected(change, message):
     content = {"datasets": ["synthetic"], "methods": ["cvh"], "n_bits": [16], **change}
     with pytest.raises(InputError, match=message):
         parse_plan(content)
 
 
-def test_a_file_that_is_no_plan_is_named(tmp_path):
+def test_unreadable_plans_are_named(tmp_path):
     with pytest.raises(InputError, match="Cannot read the plan .*: No such file"):
         read_plan(tmp_path / "missing.toml")
     (tmp_path / "plan.toml").write_text("datasets = [")
-    with pytest.raises(InputError, match="is not TOML"):
+    with pytest.raises(InputError, match="is not valid TOML"):
         read_plan(tmp_path / "plan.toml")
     (tmp_path / "plan.toml").write_text("tune = 1")
     with pytest.raises(InputError, match=r"In the plan .*plan.toml: tune of a plan must be a bool"):

@@ -1,21 +1,83 @@
-"""Studies: tuned, resumed after a kill, and not stopped by what fails."""
+"""Workers: single-threaded processes, and jobs that fail."""
 
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from corrhash.experiments.plan import parse_plan, read_plan
-from corrhash.experiments.results import load_results, load_trials
-from corrhash.experiments.study import RowState, StudyState, choose, run_study
-from corrhash.experiments.workers import WATCH_SECONDS
-from tests.experiments.counted import PLACE
+from corrhash.experiments.result_files import load_results, load_trials
+from corrhash.experiments.study import (
+    WATCH_SECONDS,
+    RowState,
+    StudyState,
+    Workers,
+    choose_settings,
+    run_study,
+)
+from tests.experiments.fake_methods import COUNTS_FILE
 
-HERE = "tests.experiments.counted"
+
+def job(number):
+    if number == 1:
+        raise ZeroDivisionError("one")
+    if number == 2:
+        os._exit(3)
+    return number, os.environ["OMP_NUM_THREADS"], os.getpid()
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    started = []
+    with Workers(1) as workers:
+        ended = dict(workers.run_jobs([(n,) for n in range(4)], job, started.append))
+        again = dict(workers.run_jobs([(5,)], job, started.append))
+    assert started == [0, 1, 2, 3, 0]
+    return ended, again
+
+
+def test_jobs_run_in_single_threaded_processes(outcomes):
+    number, threads, process = outcomes[0][0].value
+    assert (number, threads) == (0, "1")
+    assert process != os.getpid()
+
+
+def test_exception_is_returned_as_text(outcomes):
+    failed = outcomes[0][1]
+    assert failed.error == "ZeroDivisionError: one"
+    assert "Traceback" in failed.traceback
+
+
+def test_dead_process_fails_only_its_own_job(outcomes):
+    ended, _ = outcomes
+    assert ended[2].error.startswith("The process died")
+    assert ended[3].value[0] == 3
+    assert ended[3].value[2] != ended[0].value[2]
+
+
+def test_workers_are_reused_for_more_jobs(outcomes):
+    ended, again = outcomes
+    assert again[0].value[2] == ended[3].value[2]
+
+
+def test_closing_early_interrupts_running_jobs():
+    began = threading.Event()
+    with Workers(2) as workers:
+        slow = [(0.0,), (60.0,), (60.0,), (60.0,)]
+        running = workers.run_jobs(slow, time.sleep, lambda number: number == 2 and began.set())
+        next(running)
+        began.wait()
+        started = time.perf_counter()
+        running.close()
+    assert time.perf_counter() - started < 30
+
+
+METHODS = "tests.experiments.fake_methods"
 ROOT = Path(__file__).parent.parent.parent
 PLAN = f"""
 datasets = ["synthetic"]
@@ -27,7 +89,7 @@ seeds = [0, 1]
 n = 780
 
 [rows.counted]
-method = "{HERE}:Counted"
+method = "{METHODS}:Counted"
 """
 
 
@@ -42,10 +104,10 @@ def maps(folder):
     return {r.experiment.name: r.map("image->text") for r in load_results(folder)}
 
 
-def test_after_a_kill_no_cell_is_lost_and_none_that_was_done_is_run_again(tmp_path, monkeypatch):
+def test_killed_study_resumes_without_repeating_work(tmp_path, monkeypatch):
     plan, results, counts = (tmp_path / name for name in ("plan.toml", "results", "counts"))
     plan.write_text(PLAN)
-    monkeypatch.setenv(PLACE, str(counts))
+    monkeypatch.setenv(COUNTS_FILE, str(counts))
     killed = start(plan, results)
     while len(list(results.glob("*.json"))) < 2:
         assert killed.poll() is None
@@ -65,7 +127,7 @@ def test_after_a_kill_no_cell_is_lost_and_none_that_was_done_is_run_again(tmp_pa
     assert len(maps(results)) == 6
 
 
-def test_what_fails_does_not_stop_the_rest(tmp_path):
+def test_failures_do_not_stop_the_study(tmp_path):
     plan = parse_plan(
         {
             "datasets": ["synthetic"],
@@ -74,8 +136,8 @@ def test_what_fails_does_not_stop_the_rest(tmp_path):
             "tune": False,
             "data": {"synthetic": {"n": 780}},
             "rows": {
-                "broken": {"method": f"{HERE}:Broken"},
-                "deadly": {"method": f"{HERE}:Deadly"},
+                "broken": {"method": f"{METHODS}:Broken"},
+                "deadly": {"method": f"{METHODS}:Deadly"},
             },
         }
     )
@@ -95,32 +157,35 @@ def test_what_fails_does_not_stop_the_rest(tmp_path):
     assert [path.name[:20] for path in (tmp_path / "failed").iterdir()] == ["synthetic-broken-16-"]
 
 
-def test_the_best_settings_on_validation_serve_every_length(tmp_path):
+def test_tuned_settings_have_the_best_validation_map(tmp_path):
     plan = parse_plan(
         {
             "datasets": ["synthetic"],
             "methods": ["cvh", "chn"],
             "n_bits": [16],
             "data": {"synthetic": {"n": 780}},
-            "grid": {"cvh": {"eps": [1e-6, 1.0]}, "chn": {"training.learning_rate": [1e12, 1e13]}},
+            "grid": {
+                "cvh": {"ridge": [1e-6, 1.0]},
+                "chn": {"training.learning_rate": [1e12, 1e13]},
+            },
             "params": {"chn": {"training.epochs": 1, "networks.width": 8}},
         }
     )
     state = run_study(plan, tmp_path)
     reached = {
-        t["experiment"]["params"]["eps"]: t["validation_map"]
+        t["experiment"]["params"]["ridge"]: t["validation_map"]
         for t in load_trials(tmp_path)
         if t["experiment"]["row"] == "cvh"
     }
     (result,) = load_results(tmp_path)
-    assert result.facts["params"]["eps"] == max(reached, key=reached.__getitem__)
+    assert result.facts["params"]["ridge"] == max(reached, key=reached.__getitem__)
     ((what, error),) = state.failures
     assert what == "chn on synthetic, 1 models"
-    assert "no settings could be trained (The training diverged" in error
-    assert choose(plan.trials(), tmp_path)[1] == {("synthetic", "chn")}
+    assert "all tuning trials failed (The training diverged" in error
+    assert choose_settings(plan.trials(), tmp_path)[1] == {("synthetic", "chn")}
 
 
-def test_the_time_left_is_that_of_finished_work_of_the_row_or_else_the_mean():
+def test_seconds_left_use_the_row_or_else_the_mean():
     rows = {("d", "fast"): RowState(runs=4, runs_done=2), ("d", "new"): RowState(trials=1, runs=1)}
     state = StudyState(rows, n_workers=2)
     assert state.seconds_left is None

@@ -1,4 +1,4 @@
-"""MilvusIndex: what only Milvus does, such as cutting ties."""
+"""MilvusIndex: truncated ties, limits of the server, URIs and new ids."""
 
 import logging
 import threading
@@ -9,25 +9,23 @@ import pytest
 
 from corrhash import Codes, InputError
 from corrhash.index import Item, open_index
-from tests.engine_addresses import new_milvus_collection
+from tests.engine_uris import new_milvus_uri
 
 milvus = pytest.importorskip("corrhash.index.milvus")
 
 
 @pytest.fixture
-def address():
-    with new_milvus_collection() as uri:
-        yield uri
+def uri():
+    with new_milvus_uri() as new:
+        yield new
 
 
 def random_codes(n, n_bits, seed=0):
-    return Codes.from_scores(np.random.default_rng(seed).standard_normal((n, n_bits)))
+    return Codes.from_continuous(np.random.default_rng(seed).standard_normal((n, n_bits)))
 
 
-def test_ties_are_complete_up_to_the_limit_of_the_server_and_told_beyond(
-    address, monkeypatch, caplog
-):
-    index = open_index(address, 8)
+def test_ties_beyond_the_limit_of_the_server_are_logged(uri, monkeypatch, caplog):
+    index = open_index(uri, 8)
     codes = random_codes(2, 8)
     many = Codes(np.repeat(codes.packed, [300, 100], axis=0), 8)
     index.add(np.random.default_rng(0).permutation(400), many)
@@ -39,71 +37,73 @@ def test_ties_are_complete_up_to_the_limit_of_the_server_and_told_beyond(
     np.testing.assert_array_equal(cut.distances, whole.distances)
     assert whole.distances.max() == 0
     np.testing.assert_array_equal(cut.rows[1], whole.rows[1])
-    assert "more than 200 items are as near as the last answers to 1 of 2 queries" in caplog.text
+    assert "at most 200 results, and 1 of 2 queries have more ties" in caplog.text
 
 
-def test_more_answers_than_the_server_gives_are_refused(address, monkeypatch):
-    index = open_index(address, 8)
+def test_k_above_the_limit_of_the_server_is_refused(uri, monkeypatch):
+    index = open_index(uri, 8)
     index.add(np.arange(30), random_codes(30, 8))
     monkeypatch.setattr(milvus, "LIMIT", 20)
-    with pytest.raises(InputError, match="at most 20 items. Got k = 25 for 30 items"):
+    with pytest.raises(InputError, match="at most 20 results, got k = 25 for 30 items"):
         index.search(random_codes(1, 8), 25)
 
 
-def test_a_collection_of_somebody_else_is_refused(address):
-    host, name = address.removeprefix("milvus://").split("/")
+def test_foreign_collection_is_refused(uri):
+    host, name = uri.removeprefix("milvus://").split("/")
     client = milvus.MilvusClient(uri=f"http://{host}")
     client.create_collection(name, dimension=8)
-    with pytest.raises(InputError, match="that corrhash did not make"):
-        open_index(address, 8)
+    with pytest.raises(InputError, match="was not created by corrhash"):
+        open_index(uri, 8)
     client.close()
 
 
-def test_a_text_that_is_too_long_is_told(address):
-    index = open_index(address, 8)
-    with pytest.raises(InputError, match="at most 65,535 bytes. Got text = 'éé"):
+def test_too_long_text_is_refused(uri):
+    index = open_index(uri, 8)
+    with pytest.raises(InputError, match="at most 65,535 bytes, got text = 'éé"):
         index.add([1], random_codes(1, 8), [Item("a", text="é" * 40_000)])
     assert len(index) == 0
 
 
-def test_a_new_collection_may_be_written_in_several_shards(address):
-    open_index(f"{address}?shards=3", 8)
-    host, name = address.removeprefix("milvus://").split("/")
+def test_new_collection_can_have_several_shards(uri):
+    open_index(f"{uri}?shards=3", 8)
+    host, name = uri.removeprefix("milvus://").split("/")
     client = milvus.MilvusClient(uri=f"http://{host}")
     assert client.describe_collection(name)["num_shards"] == 3
     client.close()
-    assert open_index(address, 8).n_bits == 8
+    assert open_index(uri, 8).n_bits == 8
 
 
 @pytest.mark.parametrize(
-    "uri",
+    "wrong",
     ["milvus://host/x", "milvus://host:1/a b", "milvus://host:1", "milvus://host:1/x?shards=0"],
 )
-def test_an_address_has_host_port_and_name(uri):
+def test_uri_needs_host_port_and_name(wrong):
     with pytest.raises(InputError, match="milvus://host:port/name"):
-        open_index(uri, 8)
+        open_index(wrong, 8)
 
 
-def test_a_server_that_does_not_answer_is_told(monkeypatch):
-    monkeypatch.setattr(milvus, "FIRST_PATIENCE", 0.1)
-    with pytest.raises(InputError, match="does not answer .* Start it, or check host and port"):
+def test_unreachable_server_raises(monkeypatch):
+    monkeypatch.setattr(milvus, "CONNECT_SECONDS", 0.1)
+    with pytest.raises(
+        InputError, match="does not respond .* Start the server, or check host and port"
+    ):
         open_index("milvus://127.0.0.1:1/x", 8)
 
 
 def without_server():
-    """An index that never asks."""
+    """An index that sends no requests."""
     client = SimpleNamespace(load_collection=lambda collection_name: None)
     return milvus.MilvusIndex(client, "c", "milvus://nowhere:1/c", {"n_bits": 8})
 
 
-def test_threads_that_add_at_the_same_moment_get_ids_of_their_own(monkeypatch):
+def test_concurrent_threads_get_different_new_ids(monkeypatch):
     index, made = without_server(), []
     other = threading.Thread(target=lambda: made.extend(index.new_ids(5).tolist()))
 
     def later(*ticks):
         if other.ident is None:
             other.start()
-            other.join(0.2)  # it waits for its turn, or takes the same ids
+            other.join(0.2)  # waits for the lock
         return max(*ticks)
 
     monkeypatch.setattr(milvus, "max", later, raising=False)

@@ -1,4 +1,4 @@
-"""The histogram kernels agree with slow, obvious numpy versions for all sizes."""
+"""Histogram kernels equal slow numpy versions, for all sizes."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Case:
         centre = random.normal(size=n_bits) * spread
         sides = random.choice([-1, 1], size=(n, 1))
         self.n_bits = n_bits
-        self.database = Codes.from_scores(random.normal(size=(n, n_bits)) + sides * centre)
-        self.queries = Codes.from_scores(random.normal(size=(n_queries, n_bits)) + centre)
+        self.database = Codes.from_continuous(random.normal(size=(n, n_bits)) + sides * centre)
+        self.queries = Codes.from_continuous(random.normal(size=(n_queries, n_bits)) + centre)
         share = random.choice([0.02, 0.3])
         self.database_labels = random.random((n, n_labels)) < share
         self.query_labels = random.random((n_queries, n_labels)) < share
@@ -52,7 +52,7 @@ class Case:
 
 
 def masks_of(labels):
-    """Labels as word-planes: bit by bit, as codes are."""
+    """Return labels as planes of 64-bit words, like codes."""
     n, n_labels = labels.shape
     words = np.zeros(((n_labels + 63) // 64, n), np.uint64)
     for label in range(n_labels):
@@ -72,7 +72,7 @@ def test_relevance_is_counted_at_each_distance(seed, n, n_bits, n_labels):
 
 @settings(max_examples=40)
 @given(seed=st.integers(0, 999), n=SIZES, n_bits=BITS, n_labels=st.integers(2, 200))
-def test_numbers_of_shared_labels_are_counted_at_each_distance(seed, n, n_bits, n_labels):
+def test_shared_labels_are_counted_at_each_distance(seed, n, n_bits, n_labels):
     case = Case(seed, n, n_bits, n_labels)
     np.testing.assert_array_equal(case.kernel(n_labels + 1), case.counts(n_labels + 1))
 
@@ -87,7 +87,7 @@ def test_items_are_counted_at_each_distance(seed, n, n_bits):
 
 @pytest.mark.parametrize("n_bits", [1, 63, 64, 127, 128, 129, 1024])
 @pytest.mark.parametrize("n", [1, 64, 1000])
-def test_equal_and_opposite_codes_are_the_two_ends(n_bits, n):
+def test_equal_and_opposite_codes_are_the_extremes(n_bits, n):
     opposite = np.arange(n) % 3 == 1
     labels = np.arange(n)[:, None] % 2 == 0
     database = Codes.from_signs(np.where(opposite[:, None], -1, 1) * np.ones(n_bits))
@@ -99,7 +99,7 @@ def test_equal_and_opposite_codes_are_the_two_ends(n_bits, n):
     assert counts[0].tolist() == np.bincount(labels[~opposite, 0], minlength=2).tolist()
 
 
-def test_counts_do_not_depend_on_the_number_of_threads():
+def test_counts_are_independent_of_threads():
     for n_bits, n_gains in [(64, 2), (128, 2), (200, 2), (64, 22)]:
         case = Case(0, 3000, n_bits, n_queries=37)
         alone = case.kernel(n_gains, threads=1)
@@ -125,7 +125,7 @@ def test_one_query_is_compared_with_all_rows(seed, n, n_bits, n_labels):
 
 @settings(max_examples=20)
 @given(seed=st.integers(0, 999), n=SIZES, n_bits=BITS, n_listed=st.integers(0, 50))
-def test_listed_pairs_have_their_distances(seed, n, n_bits, n_listed):
+def test_distances_of_listed_pairs(seed, n, n_bits, n_listed):
     case = Case(seed, n, n_bits)
     random = np.random.default_rng(seed)
     query_of = random.integers(3, size=n_listed)

@@ -1,4 +1,4 @@
-"""Multi-index hashing gives what a stable sort of all distances gives, whatever the codes."""
+"""Multi-index hashing equals a stable sort of all distances, for any codes."""
 
 import numpy as np
 import pytest
@@ -12,13 +12,13 @@ from tests.kernels.test_scan import brute_force, random_planes
 
 @pytest.fixture
 def no_scan(monkeypatch):
-    """The tables have to find every answer, however much of them they look at."""
+    """Make the tables find every result, without falling back to the scan."""
     monkeypatch.setattr(MultiIndex, "_nearest_known", from_tables_alone)
 
 
 def from_tables_alone(tables, query, k):
     found = np.empty(2 * k + multi_index.ROOM, np.uint64)
-    # Row numbers say that the tables are larger than they are: their share is never used up.
+    # The rows pretend that the tables are larger, so that their share is never used up.
     rows = np.zeros((PIECES, 100 * len(tables)), np.uint32)
     rows[:, : len(tables)] = tables.rows
     arrays = tables.begins, tables.codes, rows, multi_index._BY_COUNT, multi_index._BEGIN
@@ -29,7 +29,7 @@ def from_tables_alone(tables, query, k):
 
 
 def near(planes, n, n_flips, seed):
-    """(1, n) codes that differ in up to ``n_flips`` bits from one of the given ones."""
+    """Return (1, n) codes that differ in up to ``n_flips`` bits from one of the given ones."""
     generator = np.random.default_rng(seed)
     codes = planes[:, generator.integers(planes.shape[1], size=n)]
     for _ in range(n_flips):
@@ -54,15 +54,15 @@ def assert_exact(tables, queries, database, k):
     share=st.floats(0, 1),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_the_tables_alone_give_what_a_stable_sort_gives(n, n_centres, n_flips, share, seed):
+def test_tables_alone_equal_a_stable_sort(n, n_centres, n_flips, share, seed):
     database = near(random_planes(n_centres, 64, seed), n, n_flips, seed + 1)
     queries = np.concatenate([database[:, :2], random_planes(2, 64, seed + 2)], axis=1)
     assert_exact(MultiIndex.build(database[0], 1), queries, database, max(1, round(share * n)))
 
 
 @pytest.mark.parametrize("room", [4, 5000, 20_000])
-def test_of_very_many_equal_codes_the_first_rows_are_found(room, monkeypatch):
-    """From the tables where there is room for all that tie, else from the scan."""
+def test_first_rows_of_many_equal_codes_are_found(room, monkeypatch):
+    """The tables find them if all ties fit into the room, otherwise the scan does."""
     monkeypatch.setattr(multi_index, "ROOM", room)
     equal = np.full((1, 20_000), 12345, np.uint64)
     equal[0, ::2] ^= np.uint64(1) << np.uint64(40)  # half of them differ in one bit
@@ -72,14 +72,14 @@ def test_of_very_many_equal_codes_the_first_rows_are_found(room, monkeypatch):
 
 
 @pytest.mark.parametrize("n_known", [1, 4000, 4999, 5000])
-def test_rows_that_came_after_the_tables_are_found_too(n_known):
+def test_rows_appended_after_the_build_are_found(n_known):
     database = near(random_planes(20, 64), 5000, 3, seed=1)
     tables = MultiIndex.build(database[0, :n_known], 1)
     assert len(tables) == n_known
     assert_exact(tables, near(database, 5, 2, seed=2), database, k=50)
 
 
-def test_a_far_query_is_left_to_the_scan(monkeypatch):
+def test_distant_query_falls_back_to_the_scan(monkeypatch):
     scanned = []
     scan = multi_index.scan.nearest
     monkeypatch.setattr(
@@ -93,12 +93,12 @@ def test_a_far_query_is_left_to_the_scan(monkeypatch):
     assert len(scanned) == 1
 
 
-def test_a_piece_that_all_codes_share_is_left_to_the_scan():
+def test_shared_piece_falls_back_to_the_scan():
     database = random_planes(50_000, 64, seed=3) & np.uint64(2**48 - 1)
     assert_exact(MultiIndex.build(database[0], 1), database[:, 7:9], database, k=20)
 
 
-def test_the_tables_do_not_depend_on_the_number_of_threads():
+def test_tables_are_independent_of_threads():
     codes = random_planes(3000, 64, seed=4)[0]
     alone, together = MultiIndex.build(codes, 1), MultiIndex.build(codes, 3)
     for name in ("begins", "codes", "rows"):

@@ -1,7 +1,7 @@
-"""What the kernels become on processors that need not be at hand: compiled for them, and counted.
+"""Machine code of the kernels for other processors: compile it and count instructions.
 
-The kernels are written once, in vectors; that each processor has fast instructions for them is
-what these tests hold. That answers are right is tested where the tests run, whatever runs them.
+These tests check that each processor has fast instructions for the vector code. Other tests check
+the results on the present processor.
 """
 
 import re
@@ -12,7 +12,7 @@ import pytest
 from llvmlite import ir
 from numba import njit, types
 
-from corrhash.kernels import vectors
+from corrhash.kernels import simd as vectors
 
 WORDS = types.Array(types.uint64, 2, "C")
 NEAR = (WORDS, types.Array(types.int64, 3, "C"), *[types.int64] * 5, WORDS)
@@ -39,7 +39,7 @@ def block(planes, query, first, threshold, ahead):
 
 @cache
 def in_vectors_of(words, kernel, signature):
-    """The text of a kernel in the language of LLVM, with vectors of so many words."""
+    """Return the LLVM code of a kernel with vectors of some number of words."""
     with pytest.MonkeyPatch.context() as patch:
         use_words(patch, words)
         fresh = njit(kernel.py_func, nogil=True, boundscheck=False)
@@ -48,13 +48,13 @@ def in_vectors_of(words, kernel, signature):
 
 
 def instructions(text, triple, processor):
-    """The instructions of a kernel, as lines of assembly for another processor."""
+    """Return the assembly lines of a kernel for another processor."""
     name = re.search(r'define [^@]*@"?(_ZN\w+(near|block)[^"(]+)', text).group(1)
     machine = llvm.Target.from_triple(triple).create_target_machine(cpu=processor, opt=3)
     text = re.sub(r'target triple = ".*"', f'target triple = "{triple}"', text)
     text = re.sub(r'target datalayout = ".*"', f'target datalayout = "{machine.target_data}"', text)
     module = llvm.parse_assembly(text)
-    # Numba adds what counts references here, in instructions of this processor: leave it out.
+    # Remove numba's reference counting, which contains instructions of the present processor.
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration and value.name != name:
             value.linkage = "internal"
@@ -67,7 +67,7 @@ def instructions(text, triple, processor):
 
 
 def use_words(monkeypatch, words):
-    """Vectors of so many words, as on another processor."""
+    """Use vectors of some number of words, as on another processor."""
     vector = ir.VectorType(ir.IntType(64), words)
     monkeypatch.setattr(vectors, "WORDS_PER_VECTOR", words)
     monkeypatch.setattr(vectors, "_VECTOR", vector)
@@ -78,14 +78,14 @@ def use_words(monkeypatch, words):
 @pytest.mark.parametrize(
     ("triple", "processor", "words", "adder", "most"),
     [
-        (X86, "x86-64-v3", 4, r"vpxor\s.*%ymm", 220),  # AVX2: five instructions an adder
+        (X86, "x86-64-v3", 4, r"vpxor\s.*%ymm", 220),  # AVX2: five instructions per adder
         (X86, "x86-64-v4", 8, r"vpternlog\w\s.*%zmm", 90),  # AVX-512: two, on twice as many codes
         (ARM, "generic", 4, r"(bsl|bit|bif)\s.*\.16b", 300),  # NEON: three, on half as many
         (ARM, "neoverse-v1", 4, r"eor3\s.*\.16b", 320),
     ],
 )
 def test_marking_64_codes_takes_few_instructions(triple, processor, words, adder, most):
-    """A plain count takes at least four instructions a code: 256, and the comparisons."""
+    """Counting bits takes at least four instructions per code: 256, and the comparisons."""
     lines = instructions(in_vectors_of(words, near, NEAR), triple, processor)
     assert sum(re.match(adder, line) is not None for line in lines) >= 40
     assert len(lines) / words < most
@@ -100,9 +100,7 @@ def test_marking_64_codes_takes_few_instructions(triple, processor, words, adder
         (ARM, "generic", 4, r"cnt\s+v.*\.16b", "prfm"),
     ],
 )
-def test_a_lone_query_counts_bits_in_vectors_and_fetches_ahead(
-    triple, processor, words, count, prefetch
-):
+def test_single_query_counts_in_vectors_and_prefetches(triple, processor, words, count, prefetch):
     lines = instructions(in_vectors_of(words, block, BLOCK), triple, processor)
     assert sum(re.match(count, line) is not None for line in lines) >= 64 / words
     assert sum(line.startswith(prefetch) for line in lines) >= 8

@@ -1,4 +1,4 @@
-"""The exact scan gives what a stable sort of all distances gives, for every size and shape."""
+"""The scan equals a stable sort of all distances, for every size and shape."""
 
 import numpy as np
 import pytest
@@ -48,9 +48,7 @@ def assert_exact(query_planes, database_planes, n_bits, k, threads=1):
     threads=st.integers(1, 3),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_any_size_gives_what_a_stable_sort_gives(
-    n_bits, n, n_queries, share, n_distinct, threads, seed
-):
+def test_any_size_equals_a_stable_sort(n_bits, n, n_queries, share, n_distinct, threads, seed):
     queries = random_planes(n_queries, n_bits, seed)
     database = random_planes(n, n_bits, seed + 1, n_distinct)
     assert_exact(queries, database, n_bits, k=max(1, round(share * n)), threads=threads)
@@ -58,21 +56,21 @@ def test_any_size_gives_what_a_stable_sort_gives(
 
 @pytest.mark.parametrize("n_queries", [1, scan.FEW])
 @pytest.mark.parametrize("n_words", range(1, 17))
-def test_every_number_of_words_is_exact(n_words, n_queries):
+def test_any_number_of_words_is_exact(n_words, n_queries):
     for n_bits in (64 * n_words - 63, 64 * n_words - 1, 64 * n_words):
         queries = random_planes(n_queries, n_bits, seed=1)
         assert_exact(queries, random_planes(2100, n_bits, seed=2), n_bits, k=40)
 
 
 @pytest.mark.parametrize("n_bits", [63, 65, 66, 67, 127, 131, 132, 133, 990, 991])
-def test_lengths_around_a_chunk_of_bits_are_exact(n_bits):
+def test_code_lengths_around_a_chunk_are_exact(n_bits):
     queries = random_planes(scan.FEW, n_bits, seed=3)
     assert_exact(queries, random_planes(500, n_bits, seed=4), n_bits, k=500)
 
 
 @pytest.mark.parametrize("n_queries", [1, scan.FEW])
 @pytest.mark.parametrize("edge", [64, 256, 512, 1024, 2048, 4096])
-def test_sizes_around_the_edges_of_blocks_and_tiles_are_exact(edge, n_queries):
+def test_sizes_around_blocks_and_tiles_are_exact(edge, n_queries):
     queries = random_planes(n_queries, 64, seed=5)
     for n in (edge - 1, edge, edge + 1, edge + 63, edge + 65):
         database = random_planes(n, 64, seed=n)
@@ -81,12 +79,12 @@ def test_sizes_around_the_edges_of_blocks_and_tiles_are_exact(edge, n_queries):
 
 
 @pytest.mark.parametrize("n_queries", [1, 2, scan.FEW - 1, scan.FEW, scan.BATCH, scan.BATCH + 1])
-def test_every_number_of_queries_is_exact(n_queries):
+def test_any_number_of_queries_is_exact(n_queries):
     assert_exact(random_planes(n_queries, 32), random_planes(700, 32, seed=1), 32, k=9)
 
 
 @pytest.mark.parametrize("threads", [None, 1, 2])
-def test_no_queries_give_an_empty_answer(threads):
+def test_no_queries_give_an_empty_result(threads):
     rows, distances = scan.nearest(
         random_planes(0, 64), random_planes(10, 64, seed=1), 64, 3, threads
     )
@@ -94,7 +92,7 @@ def test_no_queries_give_an_empty_answer(threads):
 
 
 @pytest.mark.parametrize("n_queries", [1, 20])
-def test_equal_distances_come_out_in_row_order(n_queries):
+def test_ties_come_out_in_row_order(n_queries):
     queries = random_planes(n_queries, 64, seed=6)
     database = random_planes(5000, 64, seed=7, n_distinct=4)
     for k in (1, 1249, 2500, 5000):
@@ -102,7 +100,7 @@ def test_equal_distances_come_out_in_row_order(n_queries):
 
 
 @pytest.mark.parametrize("n_queries", [1, 20])
-def test_a_constant_database_gives_the_first_rows(n_queries):
+def test_constant_database_returns_the_first_rows(n_queries):
     rows, distances = scan.nearest(
         random_planes(n_queries, 64), np.zeros((1, 6000), np.uint64), 64, 1500
     )
@@ -112,7 +110,7 @@ def test_a_constant_database_gives_the_first_rows(n_queries):
 
 @pytest.mark.parametrize("n_bits", [64, 1024])
 @pytest.mark.parametrize("n_queries", [1, 20])
-def test_the_longest_distance_is_counted(n_bits, n_queries):
+def test_largest_distance_is_counted(n_bits, n_queries):
     queries = np.zeros((n_bits // 64, n_queries), np.uint64)
     rows, distances = scan.nearest(queries, ~np.zeros((n_bits // 64, 100), np.uint64), n_bits, 100)
     assert (distances == n_bits).all()
@@ -120,8 +118,8 @@ def test_the_longest_distance_is_counted(n_bits, n_queries):
 
 
 @pytest.mark.parametrize("n_queries", [1, 20])
-def test_a_database_sorted_from_far_to_near_is_exact(n_queries):
-    """Every row beats all rows before it, so candidates overflow and are compacted often."""
+def test_database_sorted_from_far_to_near_is_exact(n_queries):
+    """Each row is nearer than all before, so candidates overflow and are compacted often."""
     queries = np.zeros((1, n_queries), np.uint64)
     differing = np.sort(np.random.default_rng(8).integers(0, 65, 20_000))[::-1]
     database = np.array([[(1 << int(count)) - 1 for count in differing]], np.uint64)
@@ -130,7 +128,7 @@ def test_a_database_sorted_from_far_to_near_is_exact(n_queries):
 
 
 @pytest.mark.parametrize("n_queries", [1, 3, 7, 8, 17, 50])
-def test_the_answer_does_not_depend_on_the_number_of_threads(n_queries):
+def test_result_is_independent_of_threads(n_queries):
     queries = random_planes(n_queries, 128, seed=9)
     database = random_planes(5000, 128, seed=10, n_distinct=300)
     alone = scan.nearest(queries, database, 128, 100, threads=1)
@@ -142,7 +140,7 @@ def test_the_answer_does_not_depend_on_the_number_of_threads(n_queries):
 
 @pytest.mark.parametrize("n_queries", [1, 2, 9, 40])
 @pytest.mark.parametrize(("n_bits", "n"), [(64, 300_001), (128, 270_000)])
-def test_few_queries_share_the_rows_over_threads_and_answer_alike(n_queries, n_bits, n):
+def test_splitting_rows_over_threads_is_exact(n_queries, n_bits, n):
     queries = random_planes(n_queries, n_bits, seed=14)
     database = random_planes(n, n_bits, seed=15, n_distinct=5000)  # with ties between the parts
     for k in (1, 100, 500):
@@ -156,7 +154,7 @@ def test_few_queries_share_the_rows_over_threads_and_answer_alike(n_queries, n_b
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7, 100])
 @pytest.mark.parametrize("n", [64, 1000, 127_681, 262_144, 262_145, 1_000_003])
-def test_parts_of_rows_cover_each_row_once_in_order(threads, n):
+def test_parts_cover_each_row_once_in_order(threads, n):
     for n_queries in (1, 5, 31, 3000):
         parts = scan._parts_of_rows(n_queries, np.empty((1, n), np.uint64), 10, threads)
         assert [start for start, _ in parts] == [0, *(stop for _, stop in parts[:-1])]
@@ -165,23 +163,25 @@ def test_parts_of_rows_cover_each_row_once_in_order(threads, n):
         assert all(stop - start >= 10 for start, stop in parts)
 
 
-def test_threads_share_queries_if_there_are_many_and_rows_only_if_that_pays():
+def test_threads_split_rows_only_for_few_queries():
     database = np.empty((1, 1_000_000), np.uint64)
     assert len(scan._parts_of_rows(1, database, 100, 2)) == 2
     assert len(scan._parts_of_rows(64, database, 100, 2)) == 1
-    assert len(scan._parts_of_rows(1, database, 10_000, 2)) == 1  # both would keep so many
-    assert len(scan._parts_of_rows(1, database[:, :10_000], 1, 2)) == 1  # sooner done than told
+    assert len(scan._parts_of_rows(1, database, 10_000, 2)) == 1  # merging would cost more
+    assert (
+        len(scan._parts_of_rows(1, database[:, :10_000], 1, 2)) == 1
+    )  # waking a thread would cost more
 
 
-def test_read_only_and_strided_planes_are_searched_like_others():
-    codes = Codes.from_scores(np.random.default_rng(11).normal(size=(3000, 64)))
+def test_read_only_and_strided_planes_are_accepted():
+    codes = Codes.from_continuous(np.random.default_rng(11).normal(size=(3000, 64)))
     planes = codes.planes()
     assert not planes.flags.writeable
     assert_exact(planes[:, ::100], planes, 64, k=5)
     assert_exact(planes[:, :1], planes[:, ::3], 64, k=5)
 
 
-def test_a_large_database_is_exact():
+def test_large_database_is_exact():
     database = random_planes(300_000, 64, seed=12)
     for n_queries in (2, 12):
         assert_exact(random_planes(n_queries, 64, seed=13), database, 64, k=1000)

@@ -1,4 +1,4 @@
-"""Rows of sparse matrices: the same as SciPy's, for empty rows, repetitions and no rows at all."""
+"""dense_rows equals SciPy, for empty rows, repeated rows and no rows."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from corrhash.kernels.sparse_rows import dense_rows
 
 @pytest.mark.parametrize("dtype", [np.float64, np.uint8, np.bool_])
 @pytest.mark.parametrize("rows", [[3, 0, 3, 11], [], [5], range(12)])
-def test_rows_are_those_that_scipy_gives(rows, dtype):
+def test_rows_equal_scipy(rows, dtype):
     rng = np.random.default_rng(0)
     matrix = sp.random_array((12, 7), density=0.2, format="csr", rng=rng)
     matrix = (10 * matrix).astype(dtype)
@@ -20,6 +20,6 @@ def test_rows_are_those_that_scipy_gives(rows, dtype):
     np.testing.assert_array_equal(found, matrix.toarray()[rows].astype(np.float32))
 
 
-def test_a_place_that_is_stored_twice_counts_as_the_sum():
+def test_duplicate_entries_are_summed():
     twice = sp.csr_array((np.ones(3), np.array([1, 1, 0]), np.array([0, 2, 3])), shape=(2, 2))
     np.testing.assert_array_equal(dense_rows(twice, np.arange(2)), [[0, 2], [1, 0]])

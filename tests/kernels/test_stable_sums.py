@@ -1,4 +1,4 @@
-"""Sums over stable rankings are those of rankings that were sorted."""
+"""stable_sums equals sums over sorted rankings."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ STEPS = 20
 
 
 def slow_sums(distances, relevant, ranks, cut):
-    """One query: sort, then read off everything at every rank."""
+    """Sort one query's items, and read everything at every rank."""
     ranked = relevant[np.argsort(distances, kind="stable")]
     hits, places = np.cumsum(ranked), np.arange(1, len(ranked) + 1)
     precision = hits / places
@@ -43,18 +43,18 @@ def check(case, ranks, cut, threads=1):
     n_bits=st.sampled_from([1, 16, 64, 100, 128]),
     data=st.data(),
 )
-def test_any_cut_and_any_ranks_equal_a_sorted_ranking(seed, n, n_bits, data):
+def test_any_cutoff_and_ranks_equal_a_sorted_ranking(seed, n, n_bits, data):
     places = st.integers(1, n)
     ranks = np.unique(np.array(data.draw(st.lists(places, max_size=5)), dtype=np.int64))
     check(Case(seed, n, n_bits), ranks, cut=(data.draw(places), data.draw(places)))
 
 
 @pytest.mark.parametrize("n", [TILE - 1, TILE, TILE + 1, 3 * TILE + 7])
-def test_sizes_around_the_edges_of_tiles_are_right(n):
+def test_sizes_around_tiles_are_exact(n):
     check(Case(0, n, 32), np.array([1, 50, n]), cut=(n, n))
 
 
-def test_sums_do_not_depend_on_the_number_of_threads():
+def test_sums_are_independent_of_threads():
     case = Case(1, 3000, 64, n_queries=23)
     for threads in (2, 3, None):
         check(case, np.array([1, 100]), cut=(500, 3000), threads=threads)

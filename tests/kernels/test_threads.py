@@ -1,4 +1,4 @@
-"""Queries are split over threads without loss, repetition or swallowed errors."""
+"""split_over_threads: each query once, errors raised, helpers reused."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def test_every_query_is_in_exactly_one_slice(n_queries, threads, at_least):
     assert (seen == 1).all()
 
 
-def test_slices_hold_at_least_so_many_queries_save_the_last():
+def test_slices_have_a_minimum_size():
     slices = []
     split_over_threads(lambda start, stop: slices.append((start, stop)), 130, 2, at_least=64)
     assert sorted(slices) == [(0, 64), (64, 128), (128, 130)]
 
 
-def test_one_thread_works_in_the_calling_thread():
+def test_one_thread_is_the_calling_thread():
     workers = []
     split_over_threads(lambda start, stop: workers.append(threading.get_ident()), 100, 1)
     assert workers == [threading.get_ident()]
 
 
-def test_an_error_in_a_slice_is_raised():
+def test_error_in_a_slice_is_raised():
     def work(start, stop):
         if start > 0:
             raise ZeroDivisionError
@@ -48,7 +48,7 @@ def test_an_error_in_a_slice_is_raised():
         split_over_threads(work, 100, 3)
 
 
-def test_an_error_of_the_calling_thread_waits_for_the_others():
+def test_error_is_raised_after_all_threads_end():
     started, finished = threading.Event(), []
 
     def work(start, stop):
@@ -64,7 +64,7 @@ def test_an_error_of_the_calling_thread_waits_for_the_others():
     assert len(finished) == 1
 
 
-def test_work_may_be_split_again_inside():
+def test_splits_can_be_nested():
     seen = np.zeros((40, 40), int)
 
     def outer(start, stop):
@@ -77,7 +77,7 @@ def test_work_may_be_split_again_inside():
     assert (seen == 1).all()
 
 
-def test_several_threads_may_ask_at_once():
+def test_several_threads_can_split_at_once():
     seen = np.zeros((20, 100), int)
 
     def ask(number):
@@ -91,20 +91,20 @@ def test_several_threads_may_ask_at_once():
     assert (seen == 1).all()
 
 
-def test_helpers_stay_for_the_next_call():
+def test_helpers_are_reused():
     def n_helpers():
         return sum("corrhash" in thread.name for thread in threading.enumerate())
 
     before = n_helpers()
     for _ in range(100):
         split_over_threads(lambda start, stop: None, 2, 2)
-    # A helper may still be on its way back when the next call looks for one.
+    # A helper may not be idle again when the next call needs one.
     assert 1 <= n_helpers() < before + 20
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="This system starts processes otherwise.")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_process_gets_helpers_of_its_own():
+def test_forked_process_starts_its_own_helpers():
     split_over_threads(lambda start, stop: time.sleep(0.01), 2, 2)
     child = os.fork()
     if child == 0:
@@ -114,7 +114,7 @@ def test_a_forked_process_gets_helpers_of_its_own():
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_none_means_all_cores_and_less_than_one_is_refused():
+def test_number_of_threads_is_checked():
     assert n_threads(None) >= 1
     assert n_threads(3) == 3
     with pytest.raises(InputError, match="at least 1"):

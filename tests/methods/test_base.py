@@ -1,4 +1,4 @@
-"""Hasher: model folders, whole or refused, and methods of one's own."""
+"""Hasher: saving and loading models, custom methods, and validation of input."""
 
 import json
 
@@ -8,11 +8,12 @@ import pytest
 from corrhash import InputError
 from corrhash.datasets import PairedDataset, load_dataset, make_pairs
 from corrhash.methods import Hasher
+from corrhash.methods._validation import check_choice, check_count, check_number
 from corrhash.methods.cvh import CVH
 
 
 class Thresholds(Hasher):
-    """A method of one's own: compares the first columns with their training means."""
+    """A custom method that compares the first columns with their training means."""
 
     needs_labels = False
 
@@ -22,10 +23,10 @@ class Thresholds(Hasher):
     def _fit(self, pairs, validation):
         self.means_ = np.stack([pairs.images.mean(0)[: self.n_bits]] * 2)
 
-    def _score_image(self, images):
+    def _embed_image(self, images):
         return images[:, : self.n_bits] - self.means_[0]
 
-    def _score_text(self, texts):
+    def _embed_text(self, texts):
         return texts[:, : self.n_bits] - self.means_[1]
 
 
@@ -40,25 +41,25 @@ def folder(pairs, tmp_path):
     return tmp_path / "model"
 
 
-def test_a_method_of_ones_own_works_without_registration(pairs, tmp_path):
+def test_custom_method_works_without_registration(pairs, tmp_path):
     hasher = Thresholds().fit(pairs)
     hasher.save(tmp_path)
     again = Thresholds.load(tmp_path)
     codes = again.encode_image(pairs.images)
     np.testing.assert_array_equal(codes.packed, hasher.encode_image(pairs.images).packed)
-    with pytest.raises(InputError, match=r"Thresholds, which Hasher.load does not know"):
+    with pytest.raises(InputError, match=r"Thresholds, which Hasher.load cannot load"):
         Hasher.load(tmp_path)
     CVH(8).fit(pairs).save(tmp_path / "cvh")
-    with pytest.raises(InputError, match=r"CVH, which Thresholds.load does not know"):
+    with pytest.raises(InputError, match=r"CVH, which Thresholds.load cannot load"):
         Thresholds.load(tmp_path / "cvh")
 
 
-def test_parameters_may_be_numbers_of_numpy(pairs, tmp_path):
-    CVH(np.int64(8), eps=np.float32(0.5)).fit(pairs).save(tmp_path)
-    assert Hasher.load(tmp_path).get_params() == {"n_bits": 8, "eps": 0.5}
+def test_parameters_can_be_numpy_numbers(pairs, tmp_path):
+    CVH(np.int64(8), ridge=np.float32(0.5)).fit(pairs).save(tmp_path)
+    assert Hasher.load(tmp_path).get_params() == {"n_bits": 8, "ridge": 0.5}
 
 
-def test_what_cannot_be_saved_is_told_before_anything_is_written(pairs, tmp_path):
+def test_unsavable_attribute_is_refused_before_writing(pairs, tmp_path):
     hasher = Thresholds().fit(pairs)
     hasher.threshold_ = 0.5
     with pytest.raises(TypeError, match=r"Thresholds.threshold_ is a float.*np.array"):
@@ -66,23 +67,23 @@ def test_what_cannot_be_saved_is_told_before_anything_is_written(pairs, tmp_path
     assert not (tmp_path / "model").exists()
 
 
-def test_a_file_in_the_place_of_the_folder_is_told(pairs, tmp_path):
+def test_saving_onto_a_file_is_refused(pairs, tmp_path):
     (tmp_path / "model").write_text("a file")
     with pytest.raises(InputError, match=r"Cannot make the folder .*model"):
         CVH(8).fit(pairs).save(tmp_path / "model")
 
 
-def test_a_hasher_shows_its_parameters():
-    assert repr(CVH(8, eps=0.5)) == "CVH(n_bits=8, eps=0.5)"
+def test_repr_shows_the_parameters():
+    assert repr(CVH(8, ridge=0.5)) == "CVH(n_bits=8, ridge=0.5)"
 
 
-def test_saving_again_leaves_one_model(pairs, folder):
+def test_saving_again_replaces_the_model(pairs, folder):
     CVH(16).fit(pairs).save(folder)
     assert Hasher.load(folder).n_bits == 16
     assert len(list(folder.iterdir())) == 2
 
 
-def test_a_save_that_is_interrupted_leaves_the_old_model(pairs, folder, monkeypatch):
+def test_interrupted_save_keeps_the_old_model(pairs, folder, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
@@ -101,44 +102,77 @@ def test_damaged_and_foreign_model_folders_are_refused(folder, tmp_path):
         with pytest.raises(InputError, match=r"safetensors is damaged: its checksum differs"):
             Hasher.load(folder)
     arrays.unlink()
-    with pytest.raises(InputError, match=r"lacks its file .*safetensors"):
+    with pytest.raises(InputError, match=r"model file .*safetensors is missing"):
         Hasher.load(folder)
     (folder / "hasher.json").write_text('{"format": ')
     with pytest.raises(InputError, match=r"hasher.json is damaged"):
         Hasher.load(folder)
     (folder / "hasher.json").write_text('{"format": "another"}')
-    with pytest.raises(InputError, match=r"says format 'another'"):
+    with pytest.raises(InputError, match=r"has format 'another'"):
         Hasher.load(folder)
     (folder / "hasher.json").write_text('{"format": "corrhash hasher 1", "method": "x"}')
     with pytest.raises(InputError, match=r"is damaged \(arrays is missing\)"):
         Hasher.load(folder)
     with pytest.raises(InputError, match=r"no model in .*hasher.json is missing"):
         Hasher.load(tmp_path)
-    with pytest.raises(InputError, match=r"hasher.json is a file. A model is a folder"):
+    with pytest.raises(InputError, match=r"hasher.json is a file, not a model folder"):
         Hasher.load(folder / "hasher.json")
 
 
-def test_a_single_item_and_single_words_are_told_what_they_lack(pairs):
+def test_single_items_and_strings_are_refused(pairs):
     hasher = CVH(8).fit(pairs)
-    with pytest.raises(InputError, match=r"Got shape \(256,\). One item is still a row"):
+    with pytest.raises(InputError, match=r"got shape \(256,\). Pass one item as a row"):
         hasher.encode_image(pairs.images[0])
     for words in ("a dog", np.array(["a dog"]), ["a dog"]):
-        with pytest.raises(InputError, match="Got strings. Read them with the reader"):
+        with pytest.raises(InputError, match="got strings. Read them with the reader"):
             hasher.encode_text(words)
     codes = hasher.encode_image(pairs.images[:2].tolist())
     np.testing.assert_array_equal(codes.packed, hasher.encode_image(pairs.images[:2]).packed)
 
 
-def test_what_is_not_a_dataset_is_refused_with_the_way_out(pairs):
+def test_fit_refuses_what_is_not_pairs(pairs):
     for wrong in (load_dataset("synthetic", n=780), pairs.images, "synthetic", None):
-        with pytest.raises(InputError, match=r"learns from a PairedDataset. Got .*split.train"):
+        with pytest.raises(InputError, match=r"fit (needs|got) .*split.train"):
             CVH(8).fit(wrong)
+    with pytest.raises(InputError, match=r"fit\(train, validation=...\)"):
+        CVH(8).fit(pairs, pairs)
 
 
-def test_strings_and_pictures_are_refused_with_the_way_out(pairs):
+def test_linear_methods_refuse_strings_and_images(pairs):
     strings = PairedDataset(pairs.images, ["a boat"] * 200)
-    with pytest.raises(InputError, match=r"reads texts as \(n, d\) arrays of numbers. Got strings"):
+    with pytest.raises(InputError, match=r"reads texts as \(n, d\) arrays of numbers, got strings"):
         CVH(8).fit(strings)
-    pictures = PairedDataset(np.zeros((200, 8, 8, 3), np.uint8), pairs.texts)
-    with pytest.raises(InputError, match=r"Got 200 pictures.*image_features='simple'"):
-        CVH(8).fit(pictures)
+    images = PairedDataset(np.zeros((200, 8, 8, 3), np.uint8), pairs.texts)
+    with pytest.raises(InputError, match=r"got 200 images.*image_features='simple'"):
+        CVH(8).fit(images)
+
+
+@pytest.mark.parametrize("value", [0.5, 3, np.float32(2), np.int64(1)])
+def test_positive_numbers_are_accepted(value):
+    check_number("ridge", value, zero=False)
+
+
+@pytest.mark.parametrize("value", [-1, np.inf, np.nan, "0.1", None, True])
+def test_invalid_numbers_are_refused(value):
+    with pytest.raises(InputError, match="weight must be a number >= 0, got"):
+        check_number("weight", value, zero=True)
+
+
+def test_zero_is_accepted_only_where_allowed():
+    check_number("weight", 0, zero=True)
+    with pytest.raises(InputError, match="ridge must be a number > 0, got 0"):
+        check_number("ridge", 0, zero=False)
+
+
+@pytest.mark.parametrize("value", [0, 2.0, "3", True, None])
+def test_invalid_counts_are_refused(value):
+    check_count("n_rounds", 1)
+    check_count("seed", np.int64(0), least=0)
+    with pytest.raises(InputError, match="n_rounds must be an integer >= 1, got"):
+        check_count("n_rounds", value)
+
+
+def test_unknown_choice_is_refused():
+    check_choice("rule", "ridge", ("ridge", "neighbours"))
+    with pytest.raises(InputError, match="rule must be 'ridge' or 'neighbours', got 'poll'"):
+        check_choice("rule", "poll", ("ridge", "neighbours"))

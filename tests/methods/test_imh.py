@@ -1,25 +1,24 @@
-"""IMH against its objective written out, against CCA, and its own limits."""
+"""IMH: compared with its explicit objective and with CCA, and its limits."""
 
 import numpy as np
 import pytest
 from scipy.linalg import eigh, subspace_angles
 
 from corrhash import InputError
+from corrhash._progress import listening
 from corrhash.datasets import PairedDataset, make_pairs
+from corrhash.methods._linear_algebra import RidgeRegression, neighbour_laplacian, unit_rows
 from corrhash.methods.cvh import CVH
 from corrhash.methods.imh import IMH, shared_codes
-from corrhash.methods.neighbours import neighbour_laplacian, unit_rows
-from corrhash.methods.ridge_map import RidgeMap
 from corrhash.metrics import evaluate
-from corrhash.progress import listening
-from corrhash.relevance import Similarity
+from corrhash.similarity import Similarity
 
 SMOOTHNESS, RIDGE = 0.5, 0.3
 
 
 @pytest.fixture(scope="module")
 def views():
-    """Two noisy linear views of three shared causes."""
+    """Two noisy linear views of three latent variables."""
     rng = np.random.default_rng(1)
     shared = rng.standard_normal((150, 3))
     noisy = shared + rng.standard_normal((150, 3)) * [0.2, 0.6, 1.2]
@@ -33,7 +32,7 @@ def centred(table):
 
 
 def beta(table, ridge=RIDGE):
-    """The ridge of the paper: relative to the mean eigenvalue of the scatter matrix."""
+    """β of the paper; ridge is relative to the mean eigenvalue of the scatter matrix."""
     return ridge * np.sum(centred(table) ** 2) / table.shape[1]
 
 
@@ -42,13 +41,13 @@ def laplacian(table):
 
 
 def codes_of(pairs, n_bits):
-    sides = [RidgeMap(table, RIDGE) for table in (pairs.images, pairs.texts)]
+    modalities = [RidgeRegression(table, RIDGE) for table in (pairs.images, pairs.texts)]
     graphs = SMOOTHNESS * (laplacian(pairs.images) + laplacian(pairs.texts))
-    return shared_codes(*sides, graphs, n_bits)
+    return shared_codes(*modalities, graphs, n_bits)
 
 
 def objective(codes, pairs):
-    """J of the paper with one code a pair, its maps at their best, term by term."""
+    """J of the paper with one code per pair and optimal maps, term by term."""
     total = 0.0
     for table in (pairs.images, pairs.texts):
         features, ridge = centred(table), beta(table)
@@ -59,7 +58,7 @@ def objective(codes, pairs):
     return total
 
 
-def test_codes_are_the_eigenvectors_of_the_explicit_matrix(views):
+def test_codes_are_eigenvectors_of_the_explicit_matrix(views):
     matrix = np.zeros((150, 150))
     for table in (views.images, views.texts):
         features = centred(table)
@@ -73,7 +72,7 @@ def test_codes_are_the_eigenvectors_of_the_explicit_matrix(views):
     np.testing.assert_allclose(abs(codes.T @ vectors[:, ::-1][:, :4]), np.eye(4), atol=1e-4)
 
 
-def test_no_other_orthonormal_codes_have_a_smaller_objective(views):
+def test_codes_minimize_the_objective(views):
     best = codes_of(views, 3)
     least = objective(best, views)
     rng = np.random.default_rng(0)
@@ -82,8 +81,8 @@ def test_no_other_orthonormal_codes_have_a_smaller_objective(views):
         assert objective(other, views) > least
 
 
-def test_codes_approach_those_of_the_general_problem_as_its_pairing_weight_grows(views):
-    """The paper's F_x for a finite weight u of ||F_x - F_y||², by dense inverses."""
+def test_codes_are_the_limit_of_the_general_problem(views):
+    """F_x of the paper for a growing weight u of ||F_x - F_y||², by dense inverses."""
     identity = np.eye(150)
     predictable, smooth = [], []
     for table in (views.images, views.texts):
@@ -104,23 +103,23 @@ def test_codes_approach_those_of_the_general_problem_as_its_pairing_weight_grows
     assert angles[2] < 1e-3
 
 
-def test_without_neighbours_and_ridge_it_spans_the_directions_of_cca(views):
+def test_without_graphs_and_ridge_it_spans_cca(views):
     imh = IMH(3, smoothness=0.0, ridge=1e-8).fit(views)
-    cca = CVH(3, eps=1e-8).fit(views)
-    for side in ("image", "text"):
-        ours, theirs = (getattr(hasher, f"{side}_projection_") for hasher in (imh, cca))
+    cca = CVH(3, ridge=1e-8).fit(views)
+    for modality in ("image", "text"):
+        ours, theirs = (getattr(hasher, f"{modality}_projection_") for hasher in (imh, cca))
         assert subspace_angles(ours, theirs).max() < 1e-3
 
 
-def test_a_constant_is_never_among_the_codes(views):
-    """Whatever the smoothness: the constant code is the smoothest of all."""
+def test_no_code_is_constant(views):
+    """The constant code is the smoothest, but carries no information."""
     hasher = IMH(12, smoothness=1e4).fit(views)
-    assert np.all(np.std(hasher.score_image(views.images), axis=0) > 0)
+    assert np.all(np.std(hasher.embed_image(views.images), axis=0) > 0)
     balance = hasher.encode_image(views.images).signs().mean(axis=0)
     np.testing.assert_allclose(balance, 0, atol=0.02)
 
 
-def test_bits_are_balanced_on_the_training_items():
+def test_bits_are_balanced_on_training_items():
     pairs = make_pairs(501)
     hasher = IMH(16).fit(pairs)
     for codes in (hasher.encode_image(pairs.images), hasher.encode_text(pairs.texts)):
@@ -135,7 +134,7 @@ def test_codes_do_not_depend_on_the_batch():
 
 
 @pytest.mark.parametrize("n_bits", [16, 32])
-def test_pairs_that_were_not_trained_on_are_found_well_above_chance(n_bits):
+def test_map_on_other_pairs_is_above_chance(n_bits):
     pairs = make_pairs(1600, seed=3)
     hasher = IMH(n_bits).fit(pairs.take(slice(0, 1000)))
     query, database = pairs.take(slice(1000, 1100)), pairs.take(slice(1100, None))
@@ -144,20 +143,20 @@ def test_pairs_that_were_not_trained_on_are_found_well_above_chance(n_bits):
     assert evaluate(images, texts, query.labels, database.labels).map > chance + 0.03
 
 
-def test_progress_is_told_part_by_part():
+def test_progress_is_reported_per_step():
     steps = []
     with listening(steps.append):
         IMH(4).fit(make_pairs(60))
     assert [(step.done, step.total) for step in steps] == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
-def test_settings_that_cannot_be_are_refused():
+def test_invalid_settings_are_refused():
     pairs = make_pairs(20)
-    with pytest.raises(InputError, match="at most 19 bits in 20 pairs. Got n_bits=20"):
+    with pytest.raises(InputError, match="at most 19 bits in 20 pairs, got n_bits=20"):
         IMH(20).fit(pairs)
     with pytest.raises(InputError, match="n_neighbours must be below the number of pairs, 20"):
         IMH(4, n_neighbours=20).fit(pairs)
-    with pytest.raises(InputError, match="smoothness must be 0 or a number above. Got -1"):
+    with pytest.raises(InputError, match="smoothness must be a number >= 0, got -1"):
         IMH(4, smoothness=-1).fit(pairs)
-    with pytest.raises(InputError, match="ridge must be a number above 0. Got 0"):
+    with pytest.raises(InputError, match="ridge must be a number > 0, got 0"):
         IMH(4, ridge=0).fit(pairs)

@@ -1,4 +1,4 @@
-"""RaHH: its slopes are those of J, its codes follow labels, new items get theirs from features."""
+"""RaHH: the gradients of J, training codes, out-of-sample codes and quality."""
 
 from dataclasses import replace
 
@@ -7,14 +7,14 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from corrhash import Codes, InputError
+from corrhash._progress import listening
 from corrhash.datasets import PairedDataset, make_pairs
 from corrhash.methods import Hasher
+from corrhash.methods._linear_algebra import neighbour_laplacian
 from corrhash.methods.cvh import CVH
-from corrhash.methods.neighbours import neighbour_laplacian
 from corrhash.methods.rahh import Objective, RaHH, State, signs
 from corrhash.metrics import evaluate
-from corrhash.progress import listening
-from corrhash.relevance import Similarity
+from corrhash.similarity import Similarity
 
 N, B = 12, 3
 
@@ -25,12 +25,12 @@ def small_objective(pair_weights=True):
     return Objective(
         *graphs,
         Similarity.from_labels(rng.random((N, 4)) < 0.3),
-        homogeneous=0.7,
-        heterogeneous=1.3,
+        homogeneous_weight=0.7,
+        heterogeneous_weight=1.3,
         map_weight=0.4,
         map_target=np.eye(B),
-        balance=0.9,
-        decorrelation=0.6,
+        balance_weight=0.9,
+        decorrelation_weight=0.6,
         pair_weights=pair_weights,
     )
 
@@ -42,7 +42,7 @@ def small_state():
 
 
 def j(objective, state):
-    """J of the module's first lines, as loops over pairs and bits."""
+    """J of the module docstring, as loops over pairs and bits."""
     similarity = objective.similarity.block()
     p = np.mean(similarity > 0)
     total = 0.0
@@ -53,50 +53,52 @@ def j(objective, state):
             for bit in range(B):
                 z = state.images[i] @ state.map[:, bit]
                 inside = -similarity[i, k] * z * state.texts[k, bit]
-                total += objective.heterogeneous * rho * np.log(1 + np.exp(inside)) / N**2
-    sides = (state.images, objective.image_graph), (state.texts, objective.text_graph)
-    for codes, graph in sides:
-        total += objective.homogeneous / (2 * N) * np.trace(codes.T @ (graph @ codes))
-        total += objective.balance / 2 * np.sum(codes.mean(axis=0) ** 2)
+                total += objective.heterogeneous_weight * rho * np.log(1 + np.exp(inside)) / N**2
+    modalities = (state.images, objective.image_graph), (state.texts, objective.text_graph)
+    for codes, graph in modalities:
+        total += objective.homogeneous_weight / (2 * N) * np.trace(codes.T @ (graph @ codes))
+        total += objective.balance_weight / 2 * np.sum(codes.mean(axis=0) ** 2)
         overlaps = codes.T @ codes / N
         off = overlaps - np.diag(np.diag(overlaps))
-        total += objective.decorrelation / 4 * np.sum(off**2)
+        total += objective.decorrelation_weight / 4 * np.sum(off**2)
     return total + objective.map_weight / 2 * np.sum((state.map - objective.map_target) ** 2)
 
 
 def finite_differences(objective, state, part, step=1e-5):
     values = getattr(state, part)
-    slopes = np.empty_like(values)
+    gradients = np.empty_like(values)
     for place in np.ndindex(values.shape):
         change = np.zeros_like(values)
         change[place] = step
         above, below = (
             j(objective, replace(state, **{part: values + sign * change})) for sign in (1, -1)
         )
-        slopes[place] = (above - below) / (2 * step)
-    return slopes
+        gradients[place] = (above - below) / (2 * step)
+    return gradients
 
 
 @pytest.mark.parametrize("pair_weights", [True, False])
-def test_with_all_items_as_anchors_the_slopes_are_those_of_j(pair_weights):
+def test_gradients_equal_finite_differences(pair_weights):
     objective, state, everyone = small_objective(pair_weights), small_state(), np.arange(N)[::-1]
-    images, map_ = objective.image_and_map_slopes(state, everyone)
-    texts = objective.text_slope(state, everyone)
-    for part, slope in (("images", images / N), ("texts", texts / N), ("map", map_)):
+    images, map_ = objective.image_and_map_gradients(state, everyone)
+    texts = objective.text_gradient(state, everyone)
+    for part, gradient in (("images", images / N), ("texts", texts / N), ("map", map_)):
         expected = finite_differences(objective, state, part)
-        np.testing.assert_allclose(slope, expected, atol=1e-6, err_msg=part)
+        np.testing.assert_allclose(gradient, expected, atol=1e-6, err_msg=part)
 
 
-def test_slopes_over_few_anchors_average_to_those_over_all():
+def test_gradients_over_anchors_average_to_the_whole():
     objective, state = small_objective(), small_state()
-    whole = objective.text_slope(state, np.arange(N))
-    parts = [objective.text_slope(state, np.arange(start, start + 3)) for start in range(0, N, 3)]
+    whole = objective.text_gradient(state, np.arange(N))
+    parts = [
+        objective.text_gradient(state, np.arange(start, start + 3)) for start in range(0, N, 3)
+    ]
     np.testing.assert_allclose(np.mean(parts, axis=0), whole, atol=1e-6)
 
 
-def test_the_published_map_is_pulled_to_zero_and_ours_to_the_identity():
+def test_map_is_drawn_to_its_target():
     pairs = make_pairs(60)
-    strong = {"map_weight": 8.0, "heterogeneous": 0.0, "n_rounds": 40}
+    strong = {"map_weight": 8.0, "heterogeneous_weight": 0.0, "n_rounds": 40}
     identity = RaHH(4, **strong).fit(pairs)
     zero = RaHH(4, map_target="zero", **strong).fit(pairs)
     np.testing.assert_allclose(identity.map_, np.eye(4), atol=1e-6)
@@ -110,13 +112,13 @@ def pairs():
 
 @pytest.fixture(scope="module")
 def trained(pairs):
-    """One hasher with each rule for new items; the codes of their training items are the same."""
+    """One hasher per out-of-sample rule, with the same training codes."""
     part = pairs.take(slice(0, 1000))
-    return {rule: RaHH(16, new_items=rule).fit(part) for rule in ("ridge", "vote")}
+    return {rule: RaHH(16, out_of_sample=rule).fit(part) for rule in ("ridge", "neighbours")}
 
 
 def maps_and_chance(hasher, pairs):
-    """MAP of both directions on pairs that were not trained on, and that of random codes."""
+    """mAP of both directions on other pairs, and chance level."""
     query, database = pairs.take(slice(1000, 1200)), pairs.take(slice(1200, None))
     chance = Similarity.from_labels(query.labels, database.labels).share_similar
     directions = [
@@ -127,68 +129,68 @@ def maps_and_chance(hasher, pairs):
     return np.array(maps), chance
 
 
-def test_codes_of_training_items_follow_their_labels(pairs, trained):
+def test_training_codes_follow_the_labels(pairs, trained):
     hasher, labels = trained["ridge"], pairs.labels[:1000]
-    images = Codes.from_scores(hasher.image_codes_ @ hasher.map_)
-    texts = Codes.from_scores(hasher.text_codes_)
+    images = Codes.from_continuous(hasher.image_codes_ @ hasher.map_)
+    texts = Codes.from_continuous(hasher.text_codes_)
     chance = Similarity.from_labels(labels).share_similar
     assert evaluate(images, texts, labels, labels).map > chance + 0.2
     assert evaluate(texts, images, labels, labels).map > chance + 0.2
 
 
-@pytest.mark.parametrize("rule", ["ridge", "vote"])
-def test_new_items_are_found_well_above_chance_and_above_cvh(pairs, trained, rule):
+@pytest.mark.parametrize("rule", ["ridge", "neighbours"])
+def test_map_on_new_items_is_above_chance_and_cvh(pairs, trained, rule):
     maps, chance = maps_and_chance(trained[rule], pairs)
     assert np.all(maps > chance + 0.03)
     unsupervised, _ = maps_and_chance(CVH(16).fit(pairs.take(slice(0, 1000))), pairs)
     assert np.all(maps > unsupervised + 0.01)
 
 
-def test_longer_codes_are_above_chance_too(pairs):
+def test_longer_codes_are_above_chance(pairs):
     maps, chance = maps_and_chance(RaHH(32).fit(pairs.take(slice(0, 1000))), pairs)
     assert np.all(maps > chance + 0.03)
 
 
-@pytest.mark.parametrize("rule", ["ridge", "vote"])
-def test_labels_that_belong_to_other_items_leave_it_no_better_than_cvh(pairs, rule):
-    """Its start and its graphs know no labels, so CVH (at its ridge) is what remains."""
+@pytest.mark.parametrize("rule", ["ridge", "neighbours"])
+def test_shuffled_labels_give_the_level_of_cvh(pairs, rule):
+    """The initial codes and the graphs do not depend on labels."""
     part = pairs.take(slice(0, 1000))
     shuffled = replace(part, labels=part.labels[np.random.default_rng(0).permutation(1000)])
-    maps, _ = maps_and_chance(RaHH(16, new_items=rule).fit(shuffled), pairs)
-    unsupervised, _ = maps_and_chance(CVH(16, eps=1.0).fit(part), pairs)
+    maps, _ = maps_and_chance(RaHH(16, out_of_sample=rule).fit(shuffled), pairs)
+    unsupervised, _ = maps_and_chance(CVH(16, ridge=1.0).fit(part), pairs)
     assert np.all(maps <= unsupervised + 0.01)
 
 
-def test_new_codes_by_ridge_are_those_of_another_library(pairs, trained):
+def test_ridge_codes_equal_scikit_learn(pairs, trained):
     hasher = trained["ridge"]
     images, texts = pairs.images.astype(np.float64), pairs.texts.toarray().astype(np.float64)
     expected = {}
-    for side, table in (("image", images), ("text", texts)):
+    for modality, table in (("image", images), ("text", texts)):
         part = table[:1000]
         alpha = np.sum((part - part.mean(axis=0)) ** 2) / part.shape[1]
-        other = Ridge(alpha=alpha).fit(part, getattr(hasher, f"{side}_codes_").astype(float))
-        expected[side] = other.predict(table)
-    np.testing.assert_allclose(hasher.score_text(texts), expected["text"], atol=1e-8)
+        other = Ridge(alpha=alpha).fit(part, getattr(hasher, f"{modality}_codes_").astype(float))
+        expected[modality] = other.predict(table)
+    np.testing.assert_allclose(hasher.embed_text(texts), expected["text"], atol=1e-8)
     mapped = np.where(expected["image"] > 0, 1, -1) @ hasher.map_
-    np.testing.assert_allclose(hasher.score_image(images), mapped, atol=1e-8)
+    np.testing.assert_allclose(hasher.embed_image(images), mapped, atol=1e-8)
 
 
-def test_new_codes_by_vote_are_the_weighted_sum_of_the_nearest(pairs, trained):
-    hasher = trained["vote"]
+def test_neighbour_codes_equal_a_slow_sum(pairs, trained):
+    hasher = trained["neighbours"]
     images = pairs.images.astype(np.float64) - pairs.images[:1000].astype(np.float64).mean(axis=0)
     images /= np.linalg.norm(images, axis=1, keepdims=True)
     for i in (1005, 1333):
         cosines = images[:1000] @ images[i]
-        votes = np.zeros(16)
+        sums = np.zeros(16)
         for k in np.argsort(-cosines)[:30]:
-            votes += max(cosines[k], 0.001) * hasher.image_codes_[k]
-        expected = np.where(votes > 0, 1, -1) @ hasher.map_
-        np.testing.assert_allclose(hasher.score_image(pairs.images[[i]])[0], expected)
+            sums += max(cosines[k], 0.001) * hasher.image_codes_[k]
+        expected = np.where(sums > 0, 1, -1) @ hasher.map_
+        np.testing.assert_allclose(hasher.embed_image(pairs.images[[i]])[0], expected)
 
 
-def test_a_vote_does_not_depend_on_the_batch_or_on_how_tags_are_stored(pairs, trained, tmp_path):
-    """Tags tie often, so that the last voter could be anyone."""
-    hasher = trained["vote"]
+def test_neighbour_codes_do_not_depend_on_the_batch(pairs, trained, tmp_path):
+    """Tags tie often, so that the last neighbour is ambiguous."""
+    hasher = trained["neighbours"]
     codes = hasher.encode_text(pairs.texts)
     dense = hasher.encode_text(pairs.texts.toarray())
     np.testing.assert_array_equal(dense.packed, codes.packed)
@@ -201,42 +203,44 @@ def test_a_vote_does_not_depend_on_the_batch_or_on_how_tags_are_stored(pairs, tr
     )
 
 
-def test_another_seed_draws_other_anchors(pairs):
+def test_seed_changes_the_anchors(pairs):
     part = pairs.take(slice(0, 400))
     first, second = (RaHH(8, n_rounds=5, n_anchors=50, seed=s).fit(part) for s in (0, 1))
     assert np.any(first.map_ != second.map_)
 
 
-def test_progress_is_told_round_by_round():
+def test_progress_is_reported_per_round():
     steps = []
     with listening(steps.append):
         RaHH(4, n_rounds=3).fit(make_pairs(60))
     assert [(step.done, step.total) for step in steps] == [(1, 3), (2, 3), (3, 3)]
 
 
-def test_pairs_that_are_all_similar_or_all_dissimilar_are_learned_without_fuss():
+def test_pairs_of_one_kind_give_finite_codes():
     pairs = make_pairs(60)
     for labels in (np.ones((60, 1)), np.eye(60)):
         hasher = RaHH(4, n_rounds=3).fit(replace(pairs, labels=labels))
         assert np.isfinite(hasher.map_).all()
 
 
-def test_the_sign_of_zero_is_minus_one():
+def test_sign_of_zero_is_minus_one():
     np.testing.assert_array_equal(signs(np.array([-0.1, 0.0, 0.1])), [-1, -1, 1])
 
 
-def test_settings_that_cannot_be_are_refused():
+def test_invalid_settings_are_refused():
     pairs = make_pairs(50)
     narrow = PairedDataset(pairs.images[:, :3], pairs.texts, pairs.labels)
     with pytest.raises(InputError, match="RaHH starts from CVH. CVH finds at most 3 bits"):
         RaHH(4).fit(narrow)
-    with pytest.raises(InputError, match="There is no new_items 'poll'. Choose vote or ridge"):
-        RaHH(4, new_items="poll").fit(pairs)
-    with pytest.raises(InputError, match="There is no map_target 'one'"):
+    with pytest.raises(
+        InputError, match="out_of_sample must be 'neighbours' or 'ridge', got 'poll'"
+    ):
+        RaHH(4, out_of_sample="poll").fit(pairs)
+    with pytest.raises(InputError, match="map_target must be 'identity' or 'zero', got 'one'"):
         RaHH(4, map_target="one").fit(pairs)
-    with pytest.raises(InputError, match="balance must be 0 or a number above. Got -1"):
-        RaHH(4, balance=-1).fit(pairs)
-    with pytest.raises(InputError, match="n_anchors must be a whole number from 1 on. Got 0"):
+    with pytest.raises(InputError, match="balance_weight must be a number >= 0, got -1"):
+        RaHH(4, balance_weight=-1).fit(pairs)
+    with pytest.raises(InputError, match="n_anchors must be an integer >= 1, got 0"):
         RaHH(4, n_anchors=0).fit(pairs)
-    with pytest.raises(InputError, match="seed must be a whole number from 0 on. Got None"):
+    with pytest.raises(InputError, match="seed must be an integer >= 0, got None"):
         RaHH(4, seed=None).fit(pairs)

@@ -1,4 +1,4 @@
-"""SePH against sums written out, finite differences, and what its codes must and must not know."""
+"""SePH: compared with slow sums and finite differences, fusion of modalities, and quality."""
 
 from dataclasses import replace
 
@@ -7,19 +7,19 @@ import pytest
 from scipy.special import expit, logit
 
 from corrhash import InputError
+from corrhash._progress import listening
 from corrhash.codes import Codes
 from corrhash.datasets import PairedDataset, make_pairs
 from corrhash.methods.seph import (
     SePH,
     divergence,
-    fused,
+    fuse,
     learn_codes,
     one_plus_distances,
     unit_labels,
 )
 from corrhash.metrics import evaluate
-from corrhash.progress import listening
-from corrhash.relevance import Similarity
+from corrhash.similarity import Similarity
 
 ALPHA = 0.01
 
@@ -42,7 +42,7 @@ def small_case(n=14, n_bits=3, seed=0):
 
 
 def slow_objective(h, labels, alpha):
-    """Psi as the paper writes it: P and Q as whole matrices, their logarithms, the penalty."""
+    """Ψ as in the paper, with P and Q as full matrices."""
     n, n_bits = h.shape
     others = ~np.eye(n, dtype=bool)
     p = np.where(others, labels @ labels.T, 0)
@@ -68,27 +68,27 @@ def chance_of(query, database):
     return Similarity.from_labels(query.labels, database.labels).share_similar
 
 
-def test_the_objective_is_the_one_of_the_paper_up_to_a_constant(monkeypatch):
+def test_objective_is_that_of_the_paper(monkeypatch):
     h, labels = small_case()
-    for rows in (256, 5):  # in one block, and in blocks of which the last is smaller
-        monkeypatch.setattr("corrhash.methods.seph.ROWS_AT_ONCE", rows)
+    for rows in (256, 5):  # one block, and several with a smaller last one
+        monkeypatch.setattr("corrhash.methods.seph.BLOCK_SIZE", rows)
         objective, _ = divergence(h, labels, ALPHA)
         assert objective == pytest.approx(slow_objective(h, labels, ALPHA), abs=1e-12)
 
 
-@pytest.mark.parametrize("alpha", [0, 0.01, 10])
-def test_the_gradient_agrees_with_finite_differences(alpha):
+@pytest.mark.parametrize("quantization_weight", [0, 0.01, 10])
+def test_gradient_equals_finite_differences(quantization_weight):
     h, labels = small_case()
-    _, gradient = divergence(h, labels, alpha)
+    _, gradient = divergence(h, labels, quantization_weight)
     for i in range(h.shape[0]):
         for k in range(h.shape[1]):
             moved = np.zeros_like(h)
             moved[i, k] = 1e-6
-            up, down = (slow_objective(h + s * moved, labels, alpha) for s in (1, -1))
+            up, down = (slow_objective(h + s * moved, labels, quantization_weight) for s in (1, -1))
             assert gradient[i, k] == pytest.approx((up - down) / 2e-6, abs=1e-8)
 
 
-def test_single_precision_changes_little():
+def test_single_precision_is_close_to_double():
     h, labels = small_case(200, 16)
     exact, slope = divergence(h, labels, ALPHA)
     objective, gradient = divergence(h.astype(np.float32), labels.astype(np.float32), ALPHA)
@@ -105,7 +105,7 @@ def test_distances_of_codes_are_hamming_distances():
     )
 
 
-def test_labels_of_unit_length_give_cosines():
+def test_inner_products_of_unit_labels_are_cosines():
     labels = make_pairs(30).labels
     dense = labels.toarray().astype(float)
     norms = np.linalg.norm(dense, axis=1)
@@ -114,7 +114,7 @@ def test_labels_of_unit_length_give_cosines():
     np.testing.assert_allclose(unit @ unit.T, expected, atol=1e-6)
 
 
-def test_the_objective_falls_after_a_plateau_and_the_best_iterate_is_kept(pairs):
+def test_best_iterate_is_kept(pairs):
     labels = unit_labels(pairs.labels)
     best, objectives = learn_codes(labels, 16, ALPHA, seed=0)
     assert objectives.min() < objectives[0] - 0.3
@@ -123,46 +123,46 @@ def test_the_objective_falls_after_a_plateau_and_the_best_iterate_is_kept(pairs)
     assert kept == objectives.min()
 
 
-def test_training_codes_know_the_labels_well(pairs):
+def test_training_codes_follow_the_labels(pairs):
     best, _ = learn_codes(unit_labels(pairs.labels), 16, ALPHA, seed=0)
-    codes = Codes.from_scores(best)
+    codes = Codes.from_continuous(best)
     assert evaluate(codes, codes, pairs.labels, pairs.labels).map > 0.75
 
 
-def test_a_side_that_knows_nothing_leaves_the_other_as_it_is():
+def test_uninformative_modality_does_not_change_the_other():
     rng = np.random.default_rng(0)
-    shares, scores = rng.uniform(0.1, 0.9, 8), rng.standard_normal((5, 8))
+    shares, logits = rng.uniform(0.1, 0.9, 8), rng.standard_normal((5, 8))
     prior = np.tile(logit(shares), (5, 1))
-    np.testing.assert_allclose(fused(scores, prior, shares), scores, atol=1e-12)
-    np.testing.assert_allclose(fused(prior, scores, shares), scores, atol=1e-12)
+    np.testing.assert_allclose(fuse(logits, prior, shares), logits, atol=1e-12)
+    np.testing.assert_allclose(fuse(prior, logits, shares), logits, atol=1e-12)
 
 
-def test_fusing_is_the_rule_of_bayes_for_independent_sides():
+def test_fusion_is_bayes_rule_for_independent_modalities():
     rng = np.random.default_rng(1)
     share = rng.uniform(0.1, 0.9, 8)
     image, text = rng.standard_normal((2, 5, 8))
     # p(bit | x, y) ~ p(bit | x) p(bit | y) / p(bit)
     yes = expit(image) * expit(text) / share
     no = (1 - expit(image)) * (1 - expit(text)) / (1 - share)
-    np.testing.assert_allclose(expit(fused(image, text, share)), yes / (yes + no), atol=1e-12)
+    np.testing.assert_allclose(expit(fuse(image, text, share)), yes / (yes + no), atol=1e-12)
 
 
-def test_a_bit_that_never_changes_gives_finite_odds():
-    assert np.isfinite(fused(np.zeros((1, 2)), np.zeros((1, 2)), np.array([0.0, 1.0]))).all()
+def test_constant_bit_gives_finite_logits():
+    assert np.isfinite(fuse(np.zeros((1, 2)), np.zeros((1, 2)), np.array([0.0, 1.0]))).all()
 
 
-def test_codes_from_both_sides_find_more_than_codes_from_one(pairs, fitted):
+def test_codes_from_both_modalities_have_higher_map(pairs, fitted):
     query, database = pairs.take(slice(600, 800)), pairs.take(slice(800, 1200))
     both = fitted.encode_both(database.images, database.texts)
     asked = fitted.encode_image(query.images)
     one = fitted.encode_text(database.texts)
     maps = [evaluate(asked, d, query.labels, database.labels).map for d in (both, one)]
     assert maps[0] > maps[1]
-    with pytest.raises(InputError, match=r"Got 200 images and 400 texts"):
+    with pytest.raises(InputError, match=r"got 200 images and 400 texts"):
         fitted.encode_both(query.images, database.texts)
 
 
-def test_permuted_labels_bring_it_close_to_chance(pairs):
+def test_permuted_labels_give_chance_level(pairs):
     train = pairs.take(slice(0, 600))
     query, database = pairs.take(slice(600, 800)), pairs.take(slice(800, 1200))
     order = np.random.default_rng(0).permutation(600)
@@ -171,7 +171,7 @@ def test_permuted_labels_bring_it_close_to_chance(pairs):
         assert abs(found - chance_of(query, database)) < 0.05
 
 
-def test_more_bits_find_more(pairs, fitted):
+def test_map_increases_with_code_length(pairs, fitted):
     query, database = pairs.take(slice(600, 800)), pairs.take(slice(800, 1200))
     longer = SePH(64, n_centres=200).fit(pairs.take(slice(0, 600)))
     for few, many in zip(
@@ -180,7 +180,7 @@ def test_more_bits_find_more(pairs, fitted):
         assert many > few > chance_of(query, database) + 0.03
 
 
-def test_pairs_without_a_label_are_left_out(pairs):
+def test_pairs_without_labels_are_skipped(pairs):
     train = pairs.take(slice(0, 300))
     labels = train.labels.toarray()
     labels[250:] = 0
@@ -191,9 +191,9 @@ def test_pairs_without_a_label_are_left_out(pairs):
     np.testing.assert_array_equal(codes.packed, expected.packed)
 
 
-def test_it_learns_from_so_many_pairs_at_most(pairs):
+def test_max_pairs_limits_the_training_pairs(pairs):
     few = SePH(8, max_pairs=100).fit(pairs)
-    assert len(few.image_centres_) == 100  # every pair is a centre, so that they can be counted
+    assert len(few.image_centres_) == 100  # every pair is a centre
     np.testing.assert_allclose(few.shares_ * 100, np.round(few.shares_ * 100))
     again = SePH(8, max_pairs=100).fit(pairs)
     np.testing.assert_array_equal(few.image_weights_, again.image_weights_)
@@ -201,36 +201,36 @@ def test_it_learns_from_so_many_pairs_at_most(pairs):
     assert not np.array_equal(few.image_centres_, other.image_centres_)
 
 
-def test_it_tells_how_far_it_is(pairs):
+def test_progress_is_reported(pairs):
     steps = []
     with listening(steps.append):
         SePH(4, n_centres=10).fit(pairs.take(slice(0, 100)))
     tasks = list(dict.fromkeys(step.task for step in steps))
     assert tasks == [
         "Learning codes",
-        "Learning functions of images",
-        "Learning functions of texts",
+        "Fitting the regression of images",
+        "Fitting the regression of texts",
     ]
     for task in tasks:
         assert [s for s in steps if s.task == task][-1].done == 100
 
 
-def test_settings_that_make_no_sense_are_refused(pairs):
+def test_invalid_settings_are_refused(pairs):
     for settings, complaint in [
-        ({"alpha": -1}, "alpha must be 0 or more. Got -1"),
-        ({"ridge": 0}, "ridge must be a number above 0. Got 0"),
-        ({"n_centres": 0}, "n_centres must be a whole number above 0. Got 0"),
-        ({"max_pairs": 1}, "max_pairs must be at least 2. Got 1"),
+        ({"quantization_weight": -1}, "quantization_weight must be a number >= 0, got -1"),
+        ({"ridge": 0}, "ridge must be a number > 0, got 0"),
+        ({"n_centres": 0}, "n_centres must be an integer >= 1, got 0"),
+        ({"max_pairs": 1}, "max_pairs must be an integer >= 2, got 1"),
     ]:
         with pytest.raises(InputError, match=complaint):
             SePH(8, **settings).fit(pairs)
 
 
-def test_labels_that_nobody_shares_are_refused():
+def test_unshared_labels_are_refused():
     rng = np.random.default_rng(0)
     lonely = PairedDataset(rng.random((20, 4)), rng.random((20, 5)), labels=np.eye(20))
     with pytest.raises(InputError, match="No two pairs share a label"):
         SePH(8).fit(lonely)
     unlabelled = replace(lonely, labels=np.zeros((20, 3)))
-    with pytest.raises(InputError, match="none of these pairs carries one"):
+    with pytest.raises(InputError, match="none of these pairs has one"):
         SePH(8).fit(unlabelled)

@@ -1,4 +1,4 @@
-"""The obvious versions of every metric: lists, loops, and all orders of tied items."""
+"""Slow reference implementations: lists, loops, and all orders of tied items."""
 
 from itertools import chain, permutations, product
 from math import log2, nan
@@ -25,30 +25,30 @@ def slow_average_precision(ranked, name, depth=None):
     return sum(inside) / len(ranks)  # trec
 
 
-def orders_of_ties(distances, worth):
-    """Every ranking of the items by distance, as lists of what ``worth`` says of each."""
+def orders_of_ties(distances, gains):
+    """Yield every ranking by distance, as a list of gains."""
     groups = [
-        [w for d, w in zip(distances, worth, strict=True) if d == distance]
+        [gain for d, gain in zip(distances, gains, strict=True) if d == distance]
         for distance in sorted(set(distances))
     ]
     for choice in product(*(permutations(group) for group in groups)):
         yield list(chain.from_iterable(choice))
 
 
-def mean_over_orders(distances, worth, metric):
-    """The mean of ``metric`` over all orders of tied items; orders that give NaN are left out."""
-    values = [metric(order) for order in orders_of_ties(distances, worth)]
+def mean_over_orders(distances, gains, metric):
+    """The mean of ``metric`` over all orders of tied items; orders that give NaN are skipped."""
+    values = [metric(order) for order in orders_of_ties(distances, gains)]
     known = [value for value in values if not np.isnan(value)]
     return sum(known) / len(known) if known else nan
 
 
-def stable_order(distances, worth):
-    """``worth`` in ascending order of distance, equal ones as they stand."""
-    return [worth[i] for i in sorted(range(len(worth)), key=lambda i: distances[i])]
+def stable_order(distances, gains):
+    """``gains`` in ascending order of distance, ties in their given order."""
+    return [gains[i] for i in sorted(range(len(gains)), key=lambda i: distances[i])]
 
 
 def expected_hits(distances, relevant):
-    """Expected hits after rank 1, 2, ..., from the mean over all orders of ties."""
+    """Expected hits after rank 1, 2, ...: the mean over all orders of ties."""
     curves = [np.cumsum(order) for order in orders_of_ties(distances, relevant)]
     return np.mean(curves, axis=0)
 

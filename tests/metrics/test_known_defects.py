@@ -1,4 +1,4 @@
-"""Defects of public evaluators, each with a test that would have caught it."""
+"""Defects found in published evaluation code, each with a test that would catch it."""
 
 import inspect
 
@@ -7,7 +7,7 @@ import pytest
 
 from corrhash import Codes
 from corrhash.datasets import load_dataset
-from corrhash.experiments.directions import encode_pairs, score_directions
+from corrhash.experiments.evaluation import encode_pairs, evaluate_directions
 from corrhash.methods import METHODS, Hasher
 from corrhash.methods.cvh import CVH
 from corrhash.metrics import evaluate
@@ -19,16 +19,16 @@ def labelled():
     rng = np.random.default_rng(0)
     classes = rng.integers(0, 4, 1200)
     labels = np.eye(4, dtype=int)[classes]
-    codes = Codes.from_scores(labels @ rng.normal(size=(4, 16)) + rng.normal(size=(1200, 16)))
+    codes = Codes.from_continuous(labels @ rng.normal(size=(4, 16)) + rng.normal(size=(1200, 16)))
     return codes, labels, classes
 
 
-def test_no_buffer_is_shared_by_both_sides_so_that_all_numbers_come_out_equal():
+def test_directions_do_not_share_a_buffer():
     split = load_dataset("synthetic", n=780)
     hasher = CVH(16).fit(split.train)
     query, database = (encode_pairs(hasher, p) for p in (split.query, split.database))
     within = evaluate(query["image"], database["image"], split.query.labels, split.database.labels)
-    across = score_directions(split, query, database)
+    across = evaluate_directions(split.query, split.database, query, database)
     assert len({within.map, *(scores.map for scores in across.values())}) == 3
 
 
@@ -37,15 +37,15 @@ def test_the_count_of_queries_starts_at_zero():
     assert evaluate(codes[:1], codes, [[1, 0]], [[1, 0], [0, 1]]).map == 1
 
 
-def test_a_query_without_a_relevant_item_does_not_turn_the_mean_into_nan():
+def test_a_query_without_relevant_items_gives_no_nan():
     codes = Codes.from_signs([[1, 1, 1], [-1, -1, -1]])
     scores = evaluate(codes, codes, [[1, 0, 0], [0, 0, 1]], [[1, 0, 0], [0, 1, 0]])
     assert scores.map == 1
-    assert scores.n_empty == 1
+    assert scores.n_without_relevant == 1
 
 
-def test_a_score_of_zero_is_a_bit_so_that_products_are_distances():
-    codes = Codes.from_scores([[0.0, 1.0, -1.0, 0.0]])
+def test_a_continuous_code_of_zero_gives_a_bit():
+    codes = Codes.from_continuous([[0.0, 1.0, -1.0, 0.0]])
     signs = codes.signs().astype(int)
     assert (signs @ signs.T).item() == 4
     assert codes.hamming(codes).item() == 0
@@ -58,13 +58,14 @@ def test_the_last_item_of_the_database_counts():
         assert evaluate(codes[:1], codes, [[1, 0]], labels, ties=ties).map == 1 / 4
 
 
-def test_queries_cannot_reach_the_choice_of_an_epoch():
-    assert list(inspect.signature(Hasher.fit).parameters) == ["self", "pairs", "validation"]
+def test_queries_cannot_select_the_epoch():
+    parameters = list(inspect.signature(Hasher.fit).parameters)
+    assert parameters == ["self", "images", "texts", "labels", "validation"]
     for name in METHODS:
         assert METHODS[name].fit is Hasher.fit
 
 
-def test_a_database_sorted_by_class_scores_as_any_other(labelled):
+def test_a_database_sorted_by_class_scores_the_same(labelled):
     codes, labels, classes = labelled
     queries, database = slice(0, 200), np.arange(200, 1200)
     by_class = database[np.argsort(classes[database], kind="stable")]
@@ -76,11 +77,11 @@ def test_a_database_sorted_by_class_scores_as_any_other(labelled):
     stable = evaluate(
         codes[queries], codes[by_class], labels[queries], labels[by_class], ties="stable"
     )
-    assert abs(stable.map - plain.map) > 0.001  # what the order of the database can fake
+    assert abs(stable.map - plain.map) > 0.001  # the effect of the order of the database
 
 
-def test_a_code_does_not_depend_on_its_neighbours_in_the_batch():
-    """Thresholds are medians of training items, never of the batch that is encoded."""
+def test_a_code_does_not_depend_on_its_batch():
+    """Thresholds are medians of training items, not of the encoded batch."""
     split = load_dataset("synthetic", n=780)
     hasher = METHODS["imh"](16).fit(split.train)
     images = split.query.images

@@ -1,4 +1,4 @@
-"""The library of Hugging Face, and one tiny encoder of it."""
+"""The transformers library and a tiny encoder."""
 
 import pytest
 import torch

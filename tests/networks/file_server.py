@@ -1,4 +1,4 @@
-"""A web server on this machine with one file, which can be told to misbehave."""
+"""A local web server with one file and optional failures."""
 
 import threading
 from contextlib import contextmanager

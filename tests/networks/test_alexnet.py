@@ -1,4 +1,4 @@
-"""AlexNet: the published layout, its stages, and pictures of other sizes."""
+"""AlexNet: torchvision's layout, its stages, and other image sizes."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ import torch
 from corrhash import InputError
 from corrhash.networks.alexnet import AlexNet
 
-# Names and shapes of torchvision's alexnet-owt-7be5be79.pth, fc8 (classifier.6) left out.
+# Names and shapes of torchvision's alexnet-owt-7be5be79.pth, without fc8 (classifier.6).
 PUBLISHED = {
     "features.0.weight": (64, 3, 11, 11),
     "features.0.bias": (64,),
@@ -32,64 +32,64 @@ def network():
 
 
 @pytest.fixture(scope="module")
-def pictures():
+def images():
     return torch.randn(2, 3, 224, 224, generator=torch.Generator().manual_seed(0))
 
 
-def test_parameters_are_named_and_shaped_as_published(network):
+def test_names_and_shapes_are_those_of_torchvision(network):
     assert {name: tuple(p.shape) for name, p in network.state_dict().items()} == PUBLISHED
 
 
 @torch.no_grad()
-def test_each_stage_gives_as_many_features_as_it_says(network, pictures):
+def test_stages_have_the_declared_number_of_features(network, images):
     assert list(network.stages) == ["pool5", "fc6", "fc7"]
     for stage, n_features in network.stages.items():
-        features = network(pictures, stage=stage)
+        features = network(images, stage=stage)
         assert features.shape == (2, n_features)
         assert features.min() >= 0  # all stages come after a ReLU
-    assert network(pictures).shape == (2, network.n_features)
+    assert network(images).shape == (2, network.n_features)
 
 
 @torch.no_grad()
-def test_the_stages_follow_one_another(network, pictures):
-    pool5 = network(pictures, stage="pool5")
+def test_each_stage_is_computed_from_the_one_before(network, images):
+    pool5 = network(images, stage="pool5")
     fc6 = torch.relu(network.classifier[1](pool5))
     fc7 = torch.relu(network.classifier[4](fc6))
-    assert torch.equal(network(pictures, stage="fc6"), fc6)
-    assert torch.equal(network(pictures), fc7)
+    assert torch.equal(network(images, stage="fc6"), fc6)
+    assert torch.equal(network(images), fc7)
 
 
-def test_the_layers_of_a_stage_are_those_that_change_it(pictures):
+def test_weights_of_stage_lists_the_weights_it_uses(images):
     network = AlexNet().eval()
-    for stage, beginnings in network.layers_of_stage.items():
+    for stage, prefixes in network.weights_of_stage.items():
         network.zero_grad()
-        network(pictures[:1], stage=stage).sum().backward()
+        network(images[:1], stage=stage).sum().backward()
         used = [name for name, p in network.named_parameters() if p.grad is not None]
-        assert used == [name for name in PUBLISHED if name.startswith(beginnings)]
+        assert used == [name for name in PUBLISHED if name.startswith(prefixes)]
 
 
 @torch.no_grad()
-def test_a_fresh_network_keeps_the_scale_of_its_input(network, pictures):
-    assert 0.1 < network(pictures).std() < 10
+def test_initialization_keeps_the_scale_of_the_input(network, images):
+    assert 0.1 < network(images).std() < 10
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("side", [63, 96])
-def test_other_sizes_work(network, side):
-    assert network(torch.zeros(1, 3, side, side), stage="pool5").shape == (1, 9216)
+@pytest.mark.parametrize("size", [63, 96])
+def test_other_image_sizes_work(network, size):
+    assert network(torch.zeros(1, 3, size, size), stage="pool5").shape == (1, 9216)
 
 
-def test_what_is_no_picture_or_no_stage_is_refused(network):
-    with pytest.raises(InputError, match="no stage 'fc8'.*pool5, fc6, fc7"):
+def test_invalid_images_and_stages_are_refused(network):
+    with pytest.raises(InputError, match="Unknown AlexNet stage 'fc8'.*pool5, fc6, fc7"):
         network(torch.zeros(1, 3, 64, 64), stage="fc8")
     for shape in [(1, 3, 62, 62), (3, 64, 64), (1, 1, 64, 64)]:
         with pytest.raises(InputError, match="at least 63 pixels.*AlexNet.preprocessing"):
             network(torch.zeros(shape))
 
 
-def test_pictures_are_prepared_as_the_paper_and_the_weights_ask():
+def test_preprocessing_is_that_of_the_paper():
     preprocessing = AlexNet.preprocessing
     assert (preprocessing.resize, preprocessing.crop) == (256, 224)
     assert not preprocessing.keep_aspect
     assert preprocessing.mean == (0.485, 0.456, 0.406)
-    assert preprocessing.deviation == (0.229, 0.224, 0.225)
+    assert preprocessing.std == (0.229, 0.224, 0.225)

@@ -1,4 +1,4 @@
-"""The table of image networks: what each of them promises, and what listing them costs."""
+"""The registry of image backbones."""
 
 import subprocess
 import sys
@@ -13,22 +13,22 @@ from corrhash.networks import BACKBONES
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", BACKBONES)
-def test_a_backbone_turns_pictures_into_features(name):
+def test_backbones_map_images_to_features(name):
     network = BACKBONES[name]().eval()
-    pictures = np.random.default_rng(0).integers(0, 256, (2, 50, 60, 3), dtype=np.uint8)
+    images = np.random.default_rng(0).integers(0, 256, (2, 50, 60, 3), dtype=np.uint8)
     plan = network.preprocessing
-    features = network(torch.from_numpy(plan.plain(plan.read(pictures))))
+    features = network(torch.from_numpy(plan.plain(plan.read(images))))
     assert features.shape == (2, network.n_features)
     assert torch.isfinite(features).all()
     assert BACKBONES[name].__doc__.splitlines()[0].endswith(".")
 
 
-def test_an_unknown_backbone_is_refused():
-    with pytest.raises(InputError, match="There is no backbone 'vgg'. Choose one of: alexnet, "):
+def test_unknown_backbones_are_refused():
+    with pytest.raises(InputError, match="Unknown backbone 'vgg'. Choose one of: alexnet, "):
         BACKBONES["vgg"]
 
 
-def test_listing_backbones_does_not_load_the_learning_library():
+def test_listing_backbones_does_not_import_torch():
     code = "import sys; from corrhash.networks import BACKBONES; list(BACKBONES); "
     subprocess.run(
         [sys.executable, "-c", code + "assert 'torch' not in sys.modules"], check=True, timeout=60

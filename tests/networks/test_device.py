@@ -1,30 +1,112 @@
-"""Devices: those of this machine, and sentences for the others."""
+"""The device is a choice of each run: an argument, a variable, or the best available."""
 
-import numpy as np
+import json
+
 import pytest
 import torch
 
 from corrhash import InputError
-from corrhash.networks.device import as_device, to_device
+from corrhash.datasets import make_pairs
+from corrhash.methods.base import Hasher
+from corrhash.methods.chn import CHN
+from corrhash.networks.device import VARIABLE, default_device, use_device
+from corrhash.networks.hashing_network import Networks
+from corrhash.training.config import Training
 
 
-def test_a_device_is_known_there_and_used():
-    assert as_device("cpu") == torch.device("cpu")
-    with pytest.raises(InputError, match="There is no device 'tpu'. Choose cpu, cuda or mps"):
-        as_device("tpu")
+@pytest.fixture(autouse=True)
+def nothing_chosen(monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
 
 
-@pytest.mark.parametrize("name", ["cuda", "cuda:1", "mps"])
-def test_a_device_that_is_not_there_is_told(monkeypatch, name):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    with pytest.raises(InputError, match=f"This machine has no device '{name}'. Use cpu"):
-        as_device(name)
+@pytest.fixture
+def machine(monkeypatch):
+    """Pretend that the machine has other devices."""
+
+    def pretend(n_gpus=0, mps=False):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: n_gpus > 0)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: n_gpus)
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+
+    return pretend
 
 
-def test_arrays_tensors_and_tables_of_them_are_brought_to_a_device():
-    meta = torch.device("meta")  # a device without memory, which every machine has
-    tensor = torch.ones(2)
-    assert to_device(tensor, meta).device == meta
-    assert to_device(np.ones(2), meta).device == meta
-    assert to_device({"a": tensor}, meta)["a"].device == meta
+@pytest.mark.parametrize(
+    ("n_gpus", "mps", "best"), [(2, True, "cuda"), (0, True, "mps"), (0, False, "cpu")]
+)
+def test_the_best_available_device_is_the_default(machine, n_gpus, mps, best):
+    machine(n_gpus, mps)
+    assert default_device() == torch.device(best)
+
+
+def test_an_argument_overrides_the_variable(machine, monkeypatch):
+    machine(n_gpus=2)
+    monkeypatch.setenv(VARIABLE, "cuda:1")
+    assert default_device() == torch.device("cuda:1")
+    with use_device("cpu"):
+        assert default_device() == torch.device("cpu")
+        with use_device(None):
+            assert default_device() == torch.device("cpu")
+    assert default_device() == torch.device("cuda:1")
+
+
+@pytest.mark.parametrize("name", ["tpu", "cuda:x", "cpu:0 ", "CUDA"])
+def test_unknown_devices_are_refused(name, monkeypatch):
+    with pytest.raises(InputError, match=f"Unknown device '{name}'. Choose cpu"), use_device(name):
+        pass
+    monkeypatch.setenv(VARIABLE, name)
+    with pytest.raises(InputError, match=f"Unknown device '{name}'"):
+        default_device()
+
+
+@pytest.mark.parametrize(("name", "n_gpus"), [("cuda", 0), ("cuda:2", 2), ("mps", 2)])
+def test_devices_the_machine_lacks_are_refused(machine, name, n_gpus):
+    machine(n_gpus)
+    with use_device(name), pytest.raises(InputError, match=f"'{name}' is not available on this"):
+        default_device()
+
+
+def test_each_process_gets_the_gpu_of_its_local_rank(machine, monkeypatch):
+    machine(n_gpus=2)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert default_device() == torch.device("cuda:1")
+    with use_device("cuda:0"):
+        assert default_device() == torch.device("cuda:0")
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    with pytest.raises(InputError, match="2 GPUs, too few for the process with local rank 2"):
+        default_device()
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return make_pairs(60)
+
+
+@pytest.fixture
+def hasher(pairs):
+    return CHN(8, networks=Networks(width=8), training=Training(epochs=1)).fit(pairs)
+
+
+def test_a_model_does_not_store_its_device(hasher, tmp_path):
+    hasher.save(tmp_path)
+    assert "device" not in (tmp_path / "hasher.json").read_text()
+
+
+def test_a_model_with_a_stored_device_is_refused(hasher, tmp_path):
+    hasher.save(tmp_path)
+    path = tmp_path / "hasher.json"
+    description = json.loads(path.read_text())
+    description["params"]["training"]["device"] = "cuda"
+    path.write_text(json.dumps(description))
+    with pytest.raises(InputError, match="parameters of another version .*'device'"):
+        Hasher.load(tmp_path)
+
+
+def test_training_and_encoding_use_the_chosen_device(hasher, pairs, machine):
+    machine(n_gpus=0)
+    with use_device("cuda"):
+        for compute in (hasher.fit, lambda data: hasher.encode_image(data.images)):
+            with pytest.raises(InputError, match="'cuda' is not available"):
+                compute(pairs)
+    assert len(hasher.encode_image(pairs.images)) == len(pairs)

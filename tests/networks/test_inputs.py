@@ -1,4 +1,4 @@
-"""Inputs: the rows that were asked for, dense or sparse, decoded no oftener than needed."""
+"""Inputs of networks: rows in order, dense or sparse, images decoded and cached."""
 
 from collections import Counter
 
@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from corrhash.networks.inputs import PictureInputs, VectorInputs
-from corrhash.networks.pixels import Preprocessing
+from corrhash.networks.inputs import ImageInputs, VectorInputs, padded_batches
+from corrhash.networks.preprocessing import Preprocessing
 
 PLAN = Preprocessing(resize=12, crop=8)
 
 
-def test_vectors_come_as_float32_in_the_order_of_the_rows():
+def test_vectors_are_float32_in_the_order_of_the_rows():
     values = np.arange(12).reshape(4, 3)
     rows = np.array([3, 0, 3])
     for given in (values, sp.csr_array(values), sp.coo_array(values)):
@@ -21,43 +21,72 @@ def test_vectors_come_as_float32_in_the_order_of_the_rows():
         np.testing.assert_array_equal(batch, values[rows])
 
 
-class Watched:
-    """Pictures that count how often each is opened."""
+class Counted:
+    """Images that count how often each is opened."""
 
-    def __init__(self, pictures):
-        self.pictures = pictures
+    def __init__(self, images):
+        self.images = images
         self.opened = Counter()
+
+    def __len__(self):
+        return len(self.images)
 
     def __getitem__(self, row):
         self.opened[row] += 1
-        return self.pictures[row]
+        return self.images[row]
+
+
+IMAGE_BYTES = 3 * 12 * 12
 
 
 @pytest.fixture
-def pictures():
+def images():
     return np.random.default_rng(0).integers(0, 256, (30, 12, 12, 3), dtype=np.uint8)
 
 
-@pytest.mark.parametrize("keep", [True, False])
-def test_pictures_are_prepared_in_the_order_of_the_rows(pictures, keep):
-    inputs = PictureInputs(pictures, PLAN, keep=keep)
+@pytest.mark.parametrize("n_cached", [0, 7, 100])
+def test_images_come_in_the_order_of_the_rows(images, n_cached):
+    inputs = ImageInputs(images, PLAN, cache_bytes=n_cached * IMAGE_BYTES)
     for rows in (np.arange(20), np.array([29, 3, 3, 17])):
-        inputs.fetch(rows)
-        expected = PLAN.plain(PLAN.read(pictures[rows]))
-        np.testing.assert_array_equal(inputs.batch(rows), expected)
-        parts = inputs.training_batch(rows, seed=1, epoch=2)
-        pixels = PLAN.read(pictures[rows])
+        inputs.prefetch(rows)
+        pixels = PLAN.read(images[rows])
+        np.testing.assert_array_equal(inputs.batch(rows), PLAN.plain(pixels))
+        augmented = inputs.training_batch(rows, seed=1, epoch=2)
         expected = PLAN.augmented(pixels, rows, seed=1, epoch=2)
-        np.testing.assert_array_equal(parts, expected)
+        np.testing.assert_array_equal(augmented, expected)
 
 
-def test_pictures_are_decoded_once_where_they_are_kept(pictures):
-    for keep, times in ((True, 1), (False, 2)):
-        watched = Watched(pictures)
-        inputs = PictureInputs(watched, PLAN, keep=keep)
-        for _ in range(2):
-            inputs.fetch(np.arange(30))
-            for rows in np.split(np.arange(30), [16]):
-                inputs.batch(rows)
-        assert set(watched.opened.values()) == {times}
-        assert len(watched.opened) == 30
+@pytest.mark.parametrize("n_cached", [0, 7, 30, 100])
+def test_images_that_fit_are_decoded_once(images, n_cached):
+    counted = Counted(images)
+    inputs = ImageInputs(counted, PLAN, cache_bytes=n_cached * IMAGE_BYTES)
+    for _ in range(3):
+        inputs.prefetch(np.arange(30))
+        for rows in np.split(np.arange(30), [16]):
+            inputs.batch(rows)
+    n_cached = min(n_cached, 30)
+    expected = {1: n_cached, 3: 30 - n_cached}
+    assert Counter(counted.opened.values()) == +Counter(expected)
+    assert inputs.cache_bytes == n_cached * IMAGE_BYTES
+
+
+@pytest.mark.parametrize(("n", "expected"), [(0, []), (3, [[0, 1, 2, 2]]), (4, [[0, 1, 2, 3]])])
+def test_the_last_batch_is_padded_with_its_last_row(n, expected):
+    batches = list(padded_batches(VectorInputs(np.arange(n)[:, None]), n, 4))
+    np.testing.assert_array_equal([batch[:, 0].tolist() for batch in batches], expected)
+
+
+def test_rows_are_prefetched_before_they_are_read():
+    asked = []
+
+    class Watched(VectorInputs):
+        def prefetch(self, rows):
+            asked.append(("prefetch", rows[0]))
+
+        def batch(self, rows):
+            asked.append(("batch", rows[0]))
+            return super().batch(rows)
+
+    assert len(list(padded_batches(Watched(np.ones((8, 1))), 8, 2))) == 4
+    for start in (2, 4, 6):
+        assert asked.index(("prefetch", start)) < asked.index(("batch", start))

@@ -1,4 +1,4 @@
-"""Encoders of Hugging Face: tiny ones, made here from their configurations and saved locally."""
+"""Hugging Face encoders: tiny ones, built from configurations and saved locally."""
 
 import json
 import sys
@@ -86,20 +86,20 @@ def folders(library, tmp_path_factory):
 
 
 @pytest.fixture
-def pictures():
+def images():
     pixels = np.random.default_rng(0).integers(0, 256, (3, 6, 8, 3), dtype=np.uint8)
     return [Image.fromarray(p).resize((60, 45), Image.Resampling.BILINEAR) for p in pixels]
 
 
 @pytest.mark.parametrize("name", IMAGE_WIDTHS)
-def test_image_encoders_give_their_pooled_output(folders, pictures, library, name):
+def test_image_encoders_return_their_pooled_output(folders, images, library, name):
     encoder = HubImageEncoder(f"hf:{folders / name}")
     plan = encoder.preprocessing
-    features = encoder(torch.from_numpy(plan.plain(plan.read(pictures))))
+    features = encoder(torch.from_numpy(plan.plain(plan.read(images))))
     assert features.shape == (3, IMAGE_WIDTHS[name])
     assert encoder.n_features == IMAGE_WIDTHS[name]
     model = library.AutoModel.from_pretrained(folders / name).eval()
-    inputs = {"pixel_values": torch.from_numpy(plan.plain(plan.read(pictures)))}
+    inputs = {"pixel_values": torch.from_numpy(plan.plain(plan.read(images)))}
     with torch.no_grad():
         two_towers = hasattr(model, "get_image_features")
         output = model.get_image_features(**inputs) if two_towers else model(**inputs)
@@ -108,27 +108,27 @@ def test_image_encoders_give_their_pooled_output(folders, pictures, library, nam
 
 
 @pytest.mark.parametrize("name", IMAGE_WIDTHS)
-def test_pictures_are_prepared_as_their_processor_would(folders, pictures, library, name):
+def test_preprocessing_equals_that_of_the_processor(folders, images, library, name):
     plan = HubImageEncoder(folders / name).preprocessing
     processor = library.AutoImageProcessor.from_pretrained(folders / name)
-    expected = processor(images=pictures, return_tensors="pt")["pixel_values"]
-    ours = torch.from_numpy(plan.plain(plan.read(pictures)))
+    expected = processor(images=images, return_tensors="pt")["pixel_values"]
+    ours = torch.from_numpy(plan.plain(plan.read(images)))
     assert ours.shape == expected.shape
     assert (ours - expected).abs().mean() < 0.01
 
 
-def test_processors_that_do_not_normalise_or_make_no_squares(library):
+def test_processors_without_normalization_or_squares(library):
     plan = as_preprocessing(library.ViTImageProcessor(**SQUARE, do_normalize=False))
-    assert (plan.mean, plan.deviation) == ((0, 0, 0), (1, 1, 1))
-    with pytest.raises(InputError, match="32 x 48 pixels.*squares"):
+    assert (plan.mean, plan.std) == ((0, 0, 0), (1, 1, 1))
+    with pytest.raises(InputError, match="32 x 48 pixels.*square images"):
         as_preprocessing(library.ViTImageProcessor(size={"height": 32, "width": 48}))
 
 
 @pytest.mark.parametrize("name", TEXT_WIDTHS)
-def test_text_encoders_give_the_same_features_alone_or_in_a_batch(folders, name):
+def test_text_features_do_not_depend_on_the_batch(folders, name):
     encoder = HubTextEncoder(f"hf:{folders / name}")
-    together = encoder(encoder.tokenise(TEXTS))
-    alone = torch.cat([encoder(encoder.tokenise([text])) for text in TEXTS])
+    together = encoder(encoder.tokenize(TEXTS))
+    alone = torch.cat([encoder(encoder.tokenize([text])) for text in TEXTS])
     assert together.shape == (4, TEXT_WIDTHS[name])
     assert encoder.n_features == TEXT_WIDTHS[name]
     assert torch.allclose(together, alone, atol=1e-5)
@@ -136,13 +136,13 @@ def test_text_encoders_give_the_same_features_alone_or_in_a_batch(folders, name)
 
 
 @pytest.mark.parametrize("mode", ["mean", "cls"])
-def test_a_sentence_encoder_is_pooled_as_it_declares(folders, library, tmp_path, mode):
+def test_the_declared_pooling_is_used(folders, library, tmp_path, mode):
     save_bert(library, tmp_path)
     (tmp_path / "1_Pooling").mkdir()
     declared = {"pooling_mode_mean_tokens": mode == "mean", "pooling_mode_cls_token": mode == "cls"}
     (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(declared))
     encoder = HubTextEncoder(tmp_path)
-    tokens = encoder.tokenise(TEXTS[:2])
+    tokens = encoder.tokenize(TEXTS[:2])
     with torch.no_grad():
         hidden = encoder.model(**tokens).last_hidden_state
     assert tokens["attention_mask"][1].tolist() == [1, 1, 1, 0, 0]
@@ -150,18 +150,18 @@ def test_a_sentence_encoder_is_pooled_as_it_declares(folders, library, tmp_path,
     assert torch.allclose(encoder(tokens)[1], expected, atol=1e-6)
 
 
-def test_a_pooler_without_weights_is_not_used(library, tmp_path, pictures):
+def test_a_pooler_without_weights_is_not_used(library, tmp_path, images):
     classifier = library.ViTForImageClassification(library.ViTConfig(**VISION))
     classifier.save_pretrained(tmp_path)  # classifiers of this kind have no pooler
     library.ViTImageProcessor(**SQUARE).save_pretrained(tmp_path)
     first, second = HubImageEncoder(tmp_path), HubImageEncoder(tmp_path)
     plan = first.preprocessing
-    pixels = torch.from_numpy(plan.plain(plan.read(pictures)))
+    pixels = torch.from_numpy(plan.plain(plan.read(images)))
     assert first.pooling == "mean"
     assert torch.equal(first(pixels), second(pixels))
 
 
-def test_weights_of_half_precision_are_computed_with_in_full(library, vit_folder, tmp_path):
+def test_half_precision_weights_are_loaded_as_float32(library, vit_folder, tmp_path):
     library.AutoModel.from_pretrained(vit_folder).half().save_pretrained(tmp_path)
     library.ViTImageProcessor(**SQUARE).save_pretrained(tmp_path)
     encoder = HubImageEncoder(tmp_path)
@@ -169,7 +169,7 @@ def test_weights_of_half_precision_are_computed_with_in_full(library, vit_folder
     assert encoder(torch.zeros(1, 3, 32, 32)).dtype == torch.float32
 
 
-def test_a_frozen_encoder_stays_as_it_is(folders):
+def test_a_frozen_encoder_has_no_gradients(folders):
     encoder = HubImageEncoder(folders / "vit").train()
     assert not encoder.training
     assert not any(parameter.requires_grad for parameter in encoder.parameters())
@@ -177,9 +177,9 @@ def test_a_frozen_encoder_stays_as_it_is(folders):
 
 
 @pytest.mark.parametrize(("kind", "name"), [(HubImageEncoder, "clip"), (HubTextEncoder, "siglip")])
-def test_a_trained_encoder_gets_gradients_in_one_tower_alone(folders, kind, name):
+def test_fine_tuning_keeps_one_tower_only(folders, kind, name):
     encoder = kind(folders / name, frozen=False)
-    inputs = torch.zeros(2, 3, 32, 32) if kind is HubImageEncoder else encoder.tokenise(TEXTS)
+    inputs = torch.zeros(2, 3, 32, 32) if kind is HubImageEncoder else encoder.tokenize(TEXTS)
     assert encoder.training
     encoder(inputs).sum().backward()
     other = "text_" if kind is HubImageEncoder else "vision_"
@@ -188,7 +188,7 @@ def test_a_trained_encoder_gets_gradients_in_one_tower_alone(folders, kind, name
     assert not any(f"model.{other}" in n for n, _ in encoder.named_parameters())
 
 
-def test_what_cannot_be_loaded_is_named(folders, tmp_path, monkeypatch):
+def test_models_that_cannot_be_loaded_are_named(folders, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(InputError, match="Cannot load .* with AutoModel: .*save_pretrained"):
         HubImageEncoder(f"hf:{tmp_path}")

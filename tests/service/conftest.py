@@ -1,4 +1,4 @@
-"""A collection of drawn pictures, and the service over it."""
+"""A collection of synthetic scenes, and the service that publishes it."""
 
 import io
 import zlib
@@ -8,11 +8,12 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
-from corrhash.collection import Collection
+from corrhash.collection.collection import Collection
 from corrhash.datasets import PairedDataset, Reader, Vocabulary
 from corrhash.datasets.image_features import ImageFeatures
 from corrhash.datasets.scenes import draw_scenes
 from corrhash.methods import METHODS
+from corrhash.model import Model
 from corrhash.service.app import create_app
 from corrhash.service.limits import Limits
 
@@ -22,13 +23,13 @@ HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 
 
 def fill(uri):
-    """Drawn pictures with captions, one of them hostile, and a model that was trained on them."""
+    """Create a collection of scenes with captions, one of them hostile, and its model."""
     scenes = draw_scenes(N, size=64)
     reader = Reader(Vocabulary.fit(scenes.captions, min_count=2), ImageFeatures("simple"))
     hasher = METHODS["cvh"](n_bits=24).fit(
         reader.read(PairedDataset(scenes.images, scenes.captions))
     )
-    collection = Collection.create(uri, hasher, reader)
+    collection = Collection.create(uri, Model(hasher, reader))
     names = np.array(scenes.label_names)
     collection.add(
         {
@@ -62,26 +63,26 @@ def scenes(filled):
 
 
 @pytest.fixture(scope="session")
-def patient():
-    """Limits under which tests may ask as often as they like."""
+def generous():
+    """Limits that tests do not reach."""
     return Limits(rate=1e6, burst=10**6)
 
 
 @pytest.fixture(scope="session")
-def service(collection, patient):
-    with TestClient(create_app(collection, patient), raise_server_exceptions=False) as client:
+def service(collection, generous):
+    with TestClient(create_app(collection, generous), raise_server_exceptions=False) as client:
         yield client
 
 
-def picture_bytes(pixels, form="PNG", **options):
+def image_bytes(pixels, form="PNG", **options):
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, form, **options)
     return file.getvalue()
 
 
 def bomb_bytes(side):
-    """A small file whose header promises ``side`` x ``side`` pixels."""
-    data = bytearray(picture_bytes(np.zeros((8, 8), bool)))
+    """Return a small file whose header declares ``side`` x ``side`` pixels."""
+    data = bytearray(image_bytes(np.zeros((8, 8), bool)))
     data[16:24] = side.to_bytes(4) + side.to_bytes(4)
     data[29:33] = zlib.crc32(data[12:29]).to_bytes(4)
     return bytes(data)

@@ -1,4 +1,4 @@
-"""A service that runs in a thread, on a free port of this machine."""
+"""Run a service in a thread, on a free port of this machine."""
 
 import socket
 import threading
@@ -10,7 +10,7 @@ import uvicorn
 
 @contextmanager
 def running(app):
-    """The address of an app, while it runs."""
+    """Yield the URL of a running app."""
     bound = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)

@@ -1,78 +1,130 @@
-"""The routes: every direction of search, items, errors that help, and who may write."""
+"""Overview: example terms, frequent labels and sample items."""
 
 import base64
+from collections import Counter
 
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from corrhash.service.app import create_app
+from corrhash.datasets import Vocabulary
+from corrhash.errors import InputError
+from corrhash.index import Item
+from corrhash.service.app import (
+    create_app,
+    example_terms,
+    frequent_labels,
+    make_overview,
+    sample_keys,
+)
 from corrhash.service.limits import Limits
-from tests.service.conftest import TOKEN, N, fill, picture_bytes
+from tests.service.conftest import TOKEN, N, fill, image_bytes
 
-WORDS = "sea boat"
+ITEMS = [
+    Item("a", "the red boat at sea 2015", ["boat", "sea"], thumbnail=b"jpeg"),
+    Item("b", "the red boat of ours", ["boat"]),
+    Item("c", "a red house", ["house"], thumbnail=b"jpeg"),
+]
+KNOWN = Vocabulary(["the", "red", "boat", "at", "sea", "2015", "house", "unused"])
 
 
-def keys(answer):
-    return [match["key"] for match in answer.json()["matches"]]
+def test_examples_are_frequent_terms_labels_first():
+    words = example_terms(KNOWN, ITEMS, ["sea", "house", "boat"])
+    assert words[0] == "boat"
+    assert set(words[1:3]) == {"sea", "house"}
+    assert words[3:] == ["red"]  # no stop words, numbers or unused terms
+
+
+def test_examples_without_texts_come_from_the_vocabulary():
+    assert "boat" in example_terms(KNOWN, [Item("a")], [])
+    assert example_terms(None, ITEMS, []) == []
+
+
+def test_labels_are_sorted_by_frequency():
+    assert frequent_labels(ITEMS)[0] == "boat"
+    assert frequent_labels(ITEMS, n=1) == ["boat"]
+
+
+def test_samples_have_images_and_are_evenly_spaced():
+    assert sample_keys(ITEMS) == ["a", "c"]
+    many = [Item(str(row), thumbnail=b"jpeg") for row in range(100)]
+    assert sample_keys(many, n=4) == ["0", "25", "50", "75"]
+    assert len(sample_keys(many, n=7)) <= 7
+
+
+def test_overview_of_a_collection(collection):
+    overview = make_overview(collection)
+    counts = Counter(label for item in collection.first_items(99) for label in item.labels)
+    assert counts[overview.labels[0]] == max(counts.values())
+    assert set(collection.ids_of(overview.samples)) == set(overview.samples)
+    for word in overview.examples:
+        assert collection.search(word)
+
+
+TEXT = "sea boat"
+
+
+def keys(response):
+    return [match["key"] for match in response.json()["matches"]]
 
 
 @pytest.mark.parametrize("find", ["image", "text"])
-def test_words_find_what_the_collection_finds(service, collection, find):
-    answer = service.post("/api/v1/search/text", json={"text": WORDS, "k": 5, "find": find})
-    expected = collection.search_text(WORDS, 5, find)
-    assert keys(answer) == [match.key for match in expected]
-    found = answer.json()["matches"]
+def test_text_search_equals_the_collection(service, collection, find):
+    response = service.post("/api/v1/search/text", json={"text": TEXT, "k": 5, "find": find})
+    expected = collection.search(TEXT, k=5, find=find)
+    assert keys(response) == [match.key for match in expected]
+    found = response.json()["matches"]
     assert [match["distance"] for match in found] == [match.distance for match in expected]
 
 
 @pytest.mark.parametrize("find", ["image", "text"])
-def test_an_uploaded_picture_finds_what_the_collection_finds(service, collection, scenes, find):
-    answer = service.post(
+def test_image_search_equals_the_collection(service, collection, scenes, find):
+    response = service.post(
         f"/api/v1/search/image?find={find}&k=5",
-        content=picture_bytes(scenes.images[3]),
+        content=image_bytes(scenes.images[3]),
         headers={"content-type": "image/png"},
     )
-    assert keys(answer) == [m.key for m in collection.search_image(scenes.images[3], 5, find)]
+    expected = collection.search(image=scenes.images[3], k=5, find=find)
+    assert keys(response) == [m.key for m in expected]
 
 
-def test_an_item_finds_others_but_not_itself(service, collection):
-    answer = service.post("/api/v1/search/item", json={"key": "scene 7", "k": 5})
-    assert keys(answer) == [m.key for m in collection.search_item("scene 7", 5)]
-    assert "scene 7" not in keys(answer)
+def test_key_search_excludes_the_item(service, collection):
+    response = service.post("/api/v1/search/key", json={"key": "scene 7", "k": 5})
+    assert keys(response) == [m.key for m in collection.search(key="scene 7", k=5)]
+    assert "scene 7" not in keys(response)
 
 
-def test_codes_differ_in_as_many_bits_as_the_distance_says(service):
-    answer = service.post("/api/v1/search/text", json={"text": WORDS, "k": 20}).json()
-    query = int.from_bytes(bytes.fromhex(answer["code"]))
-    for match in answer["matches"]:
+def test_distance_is_the_number_of_differing_bits(service):
+    response = service.post("/api/v1/search/text", json={"text": TEXT, "k": 20}).json()
+    query = int.from_bytes(bytes.fromhex(response["code"]))
+    for match in response["matches"]:
         item = int.from_bytes(bytes.fromhex(match["code"]))
         assert (query ^ item).bit_count() == match["distance"]
 
 
-def test_pages_together_are_the_whole(service):
-    whole = keys(service.post("/api/v1/search/text", json={"text": WORDS, "k": 100}))
+def test_pages_cover_all_matches(service):
+    whole = keys(service.post("/api/v1/search/text", json={"text": TEXT, "k": 100}))
     assert len(whole) == N
     pages, offset = [], 0
     while offset is not None:
-        question = {"text": WORDS, "k": 25, "offset": offset}
-        answer = service.post("/api/v1/search/text", json=question)
-        pages += keys(answer)
-        offset = answer.json()["next_offset"]
+        body = {"text": TEXT, "k": 25, "offset": offset}
+        response = service.post("/api/v1/search/text", json=body)
+        pages += keys(response)
+        offset = response.json()["next_offset"]
     assert pages == whole
 
 
-def test_filters_and_a_radius_narrow_the_answers(service):
-    question = {"text": WORDS, "k": 100, "where": "row >= 50"}
+def test_filter_and_radius(service):
+    body = {"text": TEXT, "k": 100, "where": "row >= 50"}
     assert {
-        int(key.split()[1]) for key in keys(service.post("/api/v1/search/text", json=question))
+        int(key.split()[1]) for key in keys(service.post("/api/v1/search/text", json=body))
     } == set(range(50, N))
-    near = service.post("/api/v1/search/text", json={"text": WORDS, "k": 100, "radius": 8}).json()
+    near = service.post("/api/v1/search/text", json={"text": TEXT, "k": 100, "radius": 8}).json()
     assert near["matches"]
     assert max(match["distance"] for match in near["matches"]) <= 8
 
 
-def test_items_come_by_id_and_by_key_without_the_path_of_their_files(service, collection):
+def test_items_by_id_and_key_without_their_path(service, collection):
     (number,) = collection.ids_of(["scene 4"]).values()
     by_id = service.get(f"/api/v1/items/{number}").json()
     assert service.get("/api/v1/items", params={"key": "scene 4"}).json() == [by_id]
@@ -80,14 +132,14 @@ def test_items_come_by_id_and_by_key_without_the_path_of_their_files(service, co
     assert "path" not in by_id
 
 
-def test_the_thumbnail_is_the_one_that_is_kept(service, collection):
+def test_thumbnail_is_the_stored_one(service, collection):
     (number,) = collection.ids_of(["scene 4"]).values()
-    answer = service.get(f"/api/v1/items/{number}/thumbnail")
-    assert answer.headers["content-type"] == "image/jpeg"
-    assert answer.content == collection.get("scene 4", ["thumbnail"]).thumbnail
+    response = service.get(f"/api/v1/items/{number}/thumbnail")
+    assert response.headers["content-type"] == "image/jpeg"
+    assert response.content == collection.get("scene 4", ["thumbnail"]).thumbnail
 
 
-def test_info_names_words_that_are_understood(service):
+def test_example_terms_are_in_the_vocabulary(service):
     info = service.get("/api/v1/info").json()
     assert info["search_by"] == ["image", "text"]
     assert info["items"] == N
@@ -96,54 +148,86 @@ def test_info_names_words_that_are_understood(service):
         assert service.post("/api/v1/search/text", json={"text": word}).status_code == 200
 
 
-def test_the_service_says_when_it_is_ready(service):
+def test_health_and_readiness(service):
     service.get("/api/v1/info")
     assert service.get("/ready").json() == {"status": "ok"}
     assert service.get("/health").json() == {"status": "ok"}
 
 
 @pytest.mark.parametrize(
-    ("question", "sentence"),
+    ("body", "message"),
     [
-        ({"text": "xyzzy"}, "knows no word"),
-        ({"text": WORDS, "where": "row >"}, "Cannot read the filter"),
-        ({"text": WORDS, "k": 1000}, "k: Input should be less than or equal to 100"),
+        ({"text": "xyzzy"}, "No term of"),
+        ({"text": TEXT, "where": "row >"}, "Cannot parse the filter"),
+        ({"text": TEXT, "k": 1000}, "k: Input should be less than or equal to 100"),
         ({"text": "a" * 1001}, "at most 1000 characters"),
-        ({"text": WORDS, "kk": 3}, "kk: Extra inputs are not permitted"),
+        ({"text": TEXT, "kk": 3}, "kk: Extra inputs are not permitted"),
         ({}, "text: Field required"),
     ],
 )
-def test_mistakes_are_told_in_a_sentence(service, question, sentence):
-    answer = service.post("/api/v1/search/text", json=question)
-    assert answer.status_code == 422
-    assert sentence in answer.json()["error"]
-    assert answer.json()["request_id"] == answer.headers["x-request-id"]
+def test_invalid_requests_are_explained(service, body, message):
+    response = service.post("/api/v1/search/text", json=body)
+    assert response.status_code == 422
+    assert message in response.json()["error"]
+    assert response.json()["request_id"] == response.headers["x-request-id"]
 
 
-def test_errors_do_not_tell_where_the_collection_lies(service, collection):
-    answer = service.post("/api/v1/search/item", json={"key": "nobody"})
-    assert answer.status_code == 422
-    assert collection.uri not in answer.text
+def test_codes_search_equals_the_collection(service, collection):
+    code = service.post("/api/v1/search/text", json={"text": TEXT}).json()["code"]
+    response = service.post("/api/v1/search/codes", json={"codes": code, "k": 5})
+    assert keys(response) == [m.key for m in collection.search(TEXT, k=5, rerank=False)]
+    response = service.post("/api/v1/search/codes", json={"codes": code[:-1]})
+    assert "hexadecimal digits" in response.json()["error"]
 
 
-def test_requests_are_counted_for_prometheus(service):
+def test_k_is_10_unless_given(service):
+    assert len(keys(service.post("/api/v1/search/text", json={"text": TEXT}))) == 10
+
+
+def test_errors_do_not_reveal_the_path(service, collection, monkeypatch):
+    response = service.post("/api/v1/search/key", json={"key": "nobody"})
+    assert response.status_code == 422
+    assert collection.uri not in response.text
+
+    def fail(*given, **options):
+        raise InputError(f"Cannot read {collection.uri}/items. Restore it.")
+
+    monkeypatch.setattr(collection.index, "search", fail)
+    response = service.post("/api/v1/search/text", json={"text": TEXT})
+    assert response.json()["error"] == "Cannot read the collection/items. Restore it."
+
+
+@pytest.mark.parametrize("uri", [".", "dogs", "no"])
+def test_a_folder_name_does_not_change_messages(collection, generous, monkeypatch, uri):
+    """The path used to be replaced wherever its characters occurred."""
+    monkeypatch.setattr(collection, "uri", uri)
+    with TestClient(create_app(collection, generous)) as client:
+        text = {"text": "dogs.xyzzy"}
+        message = client.post("/api/v1/search/text", json=text).json()["error"]
+        assert client.get("/api/v1/info").json()["name"]
+    assert message == (
+        "No term of 'dogs.xyzzy' is in the model's vocabulary. Use terms from the training texts."
+    )
+
+
+def test_metrics_count_requests(service):
     service.get("/health")
     text = service.get("/metrics").text
     assert 'corrhash_requests_total{route="/health",status="200"}' in text
     assert f"corrhash_items {float(N)}" in text
 
 
-def test_nobody_writes_where_it_was_not_allowed(service):
-    new = {"items": [{"key": "new", "text": WORDS}]}
+def test_read_only_service_rejects_writes(service):
+    new = {"items": [{"key": "new", "text": TEXT}]}
     assert service.post("/api/v1/items", json=new).status_code == 403
     assert service.delete("/api/v1/items", params={"key": "scene 1"}).status_code == 403
 
 
-def test_those_who_have_the_token_add_and_delete(tmp_path, patient):
+def test_token_allows_adding_and_deleting(tmp_path, generous):
     collection, scenes = fill(tmp_path / "c")
-    image = base64.b64encode(picture_bytes(scenes.images[0], "JPEG")).decode()
-    new = {"items": [{"key": "new", "text": WORDS, "image": image, "metadata": {"year": 2015}}]}
-    with TestClient(create_app(collection, patient, token=TOKEN)) as client:
+    image = base64.b64encode(image_bytes(scenes.images[0], "JPEG")).decode()
+    new = {"items": [{"key": "new", "text": TEXT, "image": image, "metadata": {"year": 2015}}]}
+    with TestClient(create_app(collection, generous, token=TOKEN)) as client:
         for wrong in (None, "Bearer wrong", TOKEN, f"Basic {TOKEN}"):
             headers = {"Authorization": wrong} if wrong else {}
             assert client.post("/api/v1/items", json=new, headers=headers).status_code == 401
@@ -155,16 +239,16 @@ def test_those_who_have_the_token_add_and_delete(tmp_path, patient):
         gone = client.delete("/api/v1/items", params={"key": ["new", "nobody"]}, headers=headers)
         assert gone.json() == {"deleted": 1}
         broken = {"items": [{"key": "bad", "image": base64.b64encode(b"no picture").decode()}]}
-        answer = client.post("/api/v1/items", json=broken, headers=headers)
-        assert answer.status_code == 422
-        assert "'bad'" in answer.json()["error"]
+        response = client.post("/api/v1/items", json=broken, headers=headers)
+        assert response.status_code == 422
+        assert "'bad'" in response.json()["error"]
 
 
-def test_an_original_that_was_added_is_not_served(tmp_path, patient):
+def test_uploaded_file_is_not_served(tmp_path, generous):
     collection, scenes = fill(tmp_path / "c")
-    original = picture_bytes(np.asarray(scenes.images[0]), "JPEG", comment=b"secret place")
+    original = image_bytes(np.asarray(scenes.images[0]), "JPEG", comment=b"secret place")
     new = {"items": [{"key": "new", "image": base64.b64encode(original).decode()}]}
-    with TestClient(create_app(collection, patient, token=TOKEN)) as client:
+    with TestClient(create_app(collection, generous, token=TOKEN)) as client:
         client.post("/api/v1/items", json=new, headers={"Authorization": f"Bearer {TOKEN}"})
         (number,) = collection.ids_of(["new"]).values()
         served = client.get(f"/api/v1/items/{number}/thumbnail").content
@@ -172,8 +256,8 @@ def test_an_original_that_was_added_is_not_served(tmp_path, patient):
     assert b"secret place" not in served
 
 
-def test_who_asks_too_often_is_told_to_wait(collection):
+def test_rate_limit(collection):
     with TestClient(create_app(collection, Limits(rate=0.5, burst=3))) as client:
-        answers = [client.get("/api/v1/items?key=a") for _ in range(4)]
-    assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
-    assert answers[3].headers["retry-after"] == "2"
+        responses = [client.get("/api/v1/items?key=a") for _ in range(4)]
+    assert [response.status_code for response in responses] == [200, 200, 200, 429]
+    assert responses[3].headers["retry-after"] == "2"

@@ -1,24 +1,24 @@
-"""The page in a real browser: by words, by a picture, by keyboard, on phones, in the dark."""
+"""The web page in a real browser: searches, keyboard, phones, dark theme, accessibility."""
 
 import shutil
 
 import pytest
 
 from corrhash.service.app import create_app
-from tests.service.conftest import HOSTILE, picture_bytes
+from tests.service.conftest import HOSTILE, image_bytes
 from tests.service.running import running
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 
 PHONE = {"width": 390, "height": 844}
 
 
 @pytest.fixture(scope="module")
-def address(collection, patient):
-    with running(create_app(collection, patient)) as address:
-        yield address
+def url(collection, generous):
+    with running(create_app(collection, generous)) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
@@ -30,21 +30,21 @@ def browser():
 
 
 @pytest.fixture
-def page(browser, address):
+def page(browser, url):
     context = browser.new_context()
     page = context.new_page()
     page.set_default_timeout(60_000)
     page.errors = []
     page.on("pageerror", lambda error: page.errors.append(str(error)))
     page.on("dialog", lambda dialog: page.errors.append(dialog.message))
-    page.goto(address)
+    page.goto(url)
     yield page
     context.close()
     assert page.errors == []
 
 
 def search(page, words):
-    page.get_by_label("Words to search for").fill(words)
+    page.get_by_label("Search text").fill(words)
     page.get_by_role("button", name="Search", exact=True).click()
     page.wait_for_selector("#results li")
 
@@ -53,17 +53,17 @@ def shown_keys(page):
     return page.locator("#results .key").all_text_contents()
 
 
-def test_words_find_pictures_and_bits_that_differ_are_marked(page, collection):
+def test_text_search_marks_differing_bits(page, collection):
     search(page, "sea boat")
-    expected = collection.search_text("sea boat", 24)
+    expected = collection.search("sea boat", k=24)
     assert shown_keys(page) == [match.key for match in expected]
     first = page.locator("#results li").first
     assert first.locator(".bits i").count() == collection.n_bits
     assert first.locator(".bits i.differs").count() == expected[0].distance
 
 
-def test_an_uploaded_picture_finds_itself_first(page, scenes):
-    file = {"name": "a.png", "mimeType": "image/png", "buffer": picture_bytes(scenes.images[5])}
+def test_uploaded_picture_finds_itself_first(page, scenes):
+    file = {"name": "a.png", "mimeType": "image/png", "buffer": image_bytes(scenes.images[5])}
     page.set_input_files("#picture", file)
     page.wait_for_selector("#results li")
     assert shown_keys(page)[0] == "scene 5"
@@ -71,7 +71,7 @@ def test_an_uploaded_picture_finds_itself_first(page, scenes):
 
 
 @pytest.mark.parametrize("way", ["drop", "paste"])
-def test_a_picture_may_be_dropped_or_pasted(page, scenes, way):
+def test_picture_is_dropped_or_pasted(page, scenes, way):
     page.evaluate(
         """([way, bytes]) => {
           const data = new DataTransfer();
@@ -79,45 +79,45 @@ def test_a_picture_may_be_dropped_or_pasted(page, scenes, way):
           document.dispatchEvent(way === "drop" ? new DragEvent("drop", { dataTransfer: data })
             : new ClipboardEvent("paste", { clipboardData: data }));
         }""",
-        [way, list(picture_bytes(scenes.images[5]))],
+        [way, list(image_bytes(scenes.images[5]))],
     )
     page.wait_for_selector("#results li")
     assert shown_keys(page)[0] == "scene 5"
 
 
-def test_the_page_begins_with_words_and_pictures_to_try(page, collection):
+def test_start_page_offers_examples_and_samples(page, collection):
     word = page.locator("#examples button").first
     sample = page.locator("#samples button").first
-    key = sample.get_attribute("aria-label").removeprefix("More like ")
+    key = sample.get_attribute("aria-label").removeprefix("Find similar to ")
     sample.click()
-    page.get_by_text(f"Like {key}", exact=True).wait_for()
-    assert shown_keys(page) == [match.key for match in collection.search_item(key, 24)]
+    page.get_by_text(f"Similar to {key}", exact=True).wait_for()
+    assert shown_keys(page) == [match.key for match in collection.search(key=key, k=24)]
     page.locator("#query-picture").wait_for()
     assert page.locator("#samples").is_hidden()
     word.click()
     page.get_by_text(f"“{word.text_content()}”", exact=True).wait_for()
-    expected = collection.search_text(word.text_content(), 24)
+    expected = collection.search(word.text_content(), k=24)
     assert shown_keys(page) == [match.key for match in expected]
 
 
-def test_texts_are_found_when_the_direction_is_turned(page, collection):
+def test_search_in_texts(page, collection):
     search(page, "sea boat")
     page.get_by_text("Texts", exact=True).click()
     page.wait_for_url("**find=text*")
     page.locator("#results:not([aria-busy])").wait_for()
-    expected = collection.search_text("sea boat", 24, "text")
+    expected = collection.search("sea boat", k=24, find="text")
     assert shown_keys(page) == [match.key for match in expected]
 
 
-def test_more_like_this_searches_with_an_item(page, collection):
+def test_find_similar_searches_by_key(page, collection):
     search(page, "sea boat")
     key = shown_keys(page)[0]
-    page.get_by_role("button", name=f"More like this: {key}", exact=True).click()
-    page.get_by_text(f"Like {key}", exact=True).wait_for()
-    assert shown_keys(page) == [match.key for match in collection.search_item(key, 24)]
+    page.get_by_role("button", name=f"Find similar to {key}", exact=True).click()
+    page.get_by_text(f"Similar to {key}", exact=True).wait_for()
+    assert shown_keys(page) == [match.key for match in collection.search(key=key, k=24)]
 
 
-def test_a_label_narrows_the_answers_and_the_link_brings_them_again(page, browser):
+def test_label_filters_and_link_repeats_the_search(page, browser):
     search(page, "sea boat")
     page.select_option("#label", "boat")
     page.wait_for_url("**label=boat*")
@@ -132,22 +132,22 @@ def test_a_label_narrows_the_answers_and_the_link_brings_them_again(page, browse
     other.close()
 
 
-def test_everything_is_reached_with_the_keyboard_alone(page):
-    page.keyboard.type("sea boat")  # the field has the focus from the beginning
+def test_keyboard_navigation(page):
+    page.keyboard.type("sea boat")  # the text field has the focus initially
     page.keyboard.press("Enter")
     page.wait_for_selector("#results li")
     for _ in range(40):
         page.keyboard.press("Tab")
         name = page.evaluate("document.activeElement.getAttribute('aria-label') || ''")
-        if name.startswith("More like this"):
+        if name.startswith("Find similar"):
             break
     page.keyboard.press("Enter")
-    page.get_by_text("Like scene", exact=False).first.wait_for()
-    page.locator("#results:focus").wait_for()  # and the focus is not lost
+    page.get_by_text("Similar to scene", exact=False).first.wait_for()
+    page.locator("#results:focus").wait_for()  # the focus moves to the results
 
 
-def test_hostile_texts_stay_texts(page):
-    page.get_by_label("Words to search for").fill("sea")
+def test_hostile_texts_are_not_html(page):
+    page.get_by_label("Search text").fill("sea")
     page.keyboard.press("Enter")
     page.wait_for_selector("#results li")
     more = page.get_by_role("button", name="Show more")
@@ -159,29 +159,29 @@ def test_hostile_texts_stay_texts(page):
     assert page.locator("#results script").count() == 0
 
 
-def test_mistakes_are_told_and_there_is_a_way_on(page, address):
-    page.get_by_label("Words to search for").fill("xyzzy")
+def test_errors_are_shown_with_samples(page, url):
+    page.get_by_label("Search text").fill("xyzzy")
     page.keyboard.press("Enter")
-    page.get_by_text("knows no word").wait_for()
+    page.get_by_text("is in the model's vocabulary").wait_for()
     page.locator("#samples button").first.wait_for()
     vector = {"name": "a.svg", "mimeType": "image/svg+xml", "buffer": b"<svg/>"}
     page.set_input_files("#picture", vector)
     page.get_by_text("Choose a JPEG").wait_for()
-    page.goto(f"{address}/?q=sea&label=unicorn")
-    page.get_by_text("Nothing is labelled “unicorn”").wait_for()
+    page.goto(f"{url}/?q=sea&label=unicorn")
+    page.get_by_text("No results labelled “unicorn”").wait_for()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [PHONE, {"width": 1280, "height": 900}], ids=["phone", "desktop"])
-def test_nothing_serious_bars_anybody_and_nothing_sticks_out(browser, address, scheme, size):
+def test_accessibility_and_layout(browser, url, scheme, size):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    # axe adds a script of its own, which the policy forbids; another test asserts the policy.
+    # axe adds its own script, which the policy forbids; another test checks the policy.
     context = browser.new_context(viewport=size, color_scheme=scheme, bypass_csp=True)
     page = context.new_page()
     page.set_default_timeout(60_000)
-    page.goto(f"{address}/?q=sea+boat")
+    page.goto(f"{url}/?q=sea+boat")
     page.wait_for_selector("#results li")
-    page.wait_for_timeout(400)  # what fades in has other colours until it is there
+    page.wait_for_timeout(400)  # wait for the fade-in, which changes colours
     found = axe.Axe().run(page).response["violations"]
     serious = [each for each in found if each["impact"] in ("serious", "critical")]
     assert [(each["id"], each["nodes"][0]["html"]) for each in serious] == []

@@ -1,20 +1,43 @@
-"""The command ``corrhash``: one short function per verb, in the order of the pipeline."""
+"""The ``corrhash`` command: one function per verb."""
 
 from __future__ import annotations
 
 import logging
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from corrhash import __version__
-from corrhash.cli import collections, demo, lists, models, serve, study
-from corrhash.cli.terminal import err, out
-from corrhash.errors import InputError
+from corrhash.cli import collections, demo, lists, models, serve, study, train
+from corrhash.cli.output import err, out
+from corrhash.errors import InputError, optional_packages
+
+
+class _NoFlagTypes:
+    """Mixin that hides the type of flags in the help, which typer prints as ``<bool>``."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
+
+
+class Command(_NoFlagTypes, TyperCommand):
+    """A verb of the command line."""
+
+
+class Group(_NoFlagTypes, TyperGroup):
+    """The ``corrhash`` command with its verbs."""
+
 
 app = typer.Typer(
-    help="Find pictures with words, and words with pictures, through short binary codes.",
+    cls=Group,
+    help="Cross-modal hashing for image-text retrieval: train, evaluate, index and serve compact "
+    "binary codes.",
     epilog="Start with: corrhash demo",
     no_args_is_help=True,
     add_completion=False,
@@ -24,7 +47,7 @@ app = typer.Typer(
 
 VERBS = (
     demo.demo,
-    models.train,
+    train.train,
     models.evaluate,
     models.encode,
     collections.index,
@@ -43,7 +66,7 @@ VERBS = (
 """In the order of the pipeline, as ``--help`` lists them."""
 
 for verb in VERBS:
-    app.command()(verb)
+    app.command(cls=Command)(verb)
 
 
 def _version(wanted: bool) -> None:
@@ -61,20 +84,21 @@ def _options(
     pass
 
 
-class _Words(logging.Handler):
-    """What the library says, above the bars of progress."""
+class _LogHandler(logging.Handler):
+    """Prints log messages of the library above the progress bars."""
 
     def emit(self, record: logging.LogRecord) -> None:
         err.print(record.getMessage(), markup=False, highlight=False, soft_wrap=True)
 
 
 def main() -> None:
-    """Run the command; a user's mistake ends in its sentence, not in a traceback."""
+    """Run the command; print an ``InputError`` as one message, without a traceback."""
     log = logging.getLogger("corrhash")
-    log.handlers = [_Words()]
+    log.handlers = [_LogHandler()]
     log.setLevel(logging.INFO)
     try:
-        app()
+        with optional_packages("This command"):
+            app()
     except InputError as error:
         err.print("Error:", style="bold red", end=" ")
         err.print(str(error), markup=False, highlight=False, soft_wrap=True)

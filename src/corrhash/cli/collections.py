@@ -1,4 +1,4 @@
-"""The verbs on collections: index, search, info, export, copy, engines."""
+"""Commands for collections: index, search, info, export, copy and engines."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
-from corrhash.cache_folder import caching_in
+from corrhash._files import caching_in
 from corrhash.cli.options import (
     CacheOption,
     CollectionArgument,
+    DeviceOption,
     MethodOption,
     ModelOption,
     method_named,
 )
-from corrhash.cli.terminal import out, progress_bars, say
+from corrhash.cli.output import out, print_line, progress_bars
 from corrhash.errors import InputError
 
-if TYPE_CHECKING:  # heavy parts are imported by the verbs that need them: help comes at once
+if TYPE_CHECKING:  # heavy modules are imported by the commands that need them, to keep --help fast
     from corrhash.collection import Added, Collection, Match
-    from corrhash.datasets import Reader
+    from corrhash.model import Model, TrainingRun
 
-PATIENCE = 600
-"""Seconds for which the processes of other shares wait for the first one to make a collection."""
+WAIT_SECONDS = 600
+"""How long the processes of other shards wait for the first one to create the collection."""
 
 
 def index(
@@ -39,114 +41,136 @@ def index(
     source: Annotated[
         str,
         typer.Argument(
-            help="A folder of pictures, a .jsonl file, tar shards or Parquet files (one or a "
-            "folder of them), or a dataset's name."
+            help="The name of a dataset, a folder of images, a table (.csv, .tsv, .jsonl, "
+            ".parquet), tar shards, or arrays (.npz, .mat)."
         ),
     ],
     model: ModelOption = None,
-    store_scores: Annotated[
+    store_continuous: Annotated[
         bool,
         typer.Option(
-            "--store-scores", help="Keep scores beside codes, 2 bytes a bit, to rank the top by."
+            "--store-continuous",
+            help="Also store continuous codes, 2 bytes per bit, for more accurate re-ranking.",
         ),
     ] = False,
     features: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="A row for each line of the .jsonl file, as the model reads them."
+            metavar="FILE",
+            help="Image features for the model, one row per item of a table (.npy or .npz).",
         ),
     ] = None,
     part: Annotated[
-        str, typer.Option(help="Of a dataset: train, validation, query or database.")
-    ] = "database",
-    batch: Annotated[int, typer.Option(min=1, help="Items that are written at a time.")] = 512,
+        str | None,
+        typer.Option(
+            help="Part of a named dataset: train, validation, query or database.  "
+            "[default: database]"
+        ),
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Number of items per write.")] = 512,
     shard: Annotated[
         str | None,
         typer.Option(
             metavar="I/N",
-            help="Read the share I of N, from 0/N on; processes of torchrun know theirs.",
+            help="Read shard I of N, counted from 0. Set automatically under torchrun.",
         ),
     ] = None,
+    device: DeviceOption = None,
     method: MethodOption = None,
     cache: CacheOption = None,
 ) -> None:
-    """Encode pictures and texts into a collection, which is made if it is not there.
+    """Encode images and texts and add them to a collection.
 
-    What is there unchanged is not encoded again, so that an interrupted run is simply started
-    again; what has changed is updated. Pictures are known by their path, size and time of change.
+    Creates the collection if it does not exist. Unchanged items are not encoded again, so an
+    interrupted command can be repeated; changed items are updated. An image file counts as changed
+    when its path, size or modification time differs.
 
-    Lines of a .jsonl file hold **image** (a path, seen from the file), **text**, **labels** and
-    **key**, as far as they are known; all other fields become metadata to filter by.
+    Each row of a table can have the fields **image** (a path relative to the file), **text**,
+    **labels** and **key**. All other fields become metadata for filters. Rows with the same key
+    are one item. Every item of a file or folder is indexed.
 
-    Several processes, on one machine or many, fill one collection: each reads its **--shard**. One
-    that died is started again and goes on; every item is there once.
+    Several processes, on one or more machines, can fill the same collection: give each its own
+    **--shard**.
 
     Example: corrhash index photos ~/Pictures --model model
     """
-    from corrhash.sources import Share, open_source
+    from corrhash.collection.source import open_source
+    from corrhash.datasets.formats import Shard
 
-    share = Share.of_environment() if shard is None else Share.parse(shard)
-    if share.number and model is not None:
+    own = Shard.from_environment() if shard is None else Shard.parse(shard)
+    if own.index and model is not None:
         _wait_for(collection)
     with progress_bars(), caching_in(cache):
-        target = _target(collection, source, model, method, store_scores)
-        how: dict[str, Any] = {"part": part, "features": features, "share": share}
-        found = open_source(source, target.reader, **how, **target.of_dataset)
-        opened = target.open()  # a source that cannot be read leaves no new collection behind
+        target = _target(collection, source, model, method, store_continuous)
+        how: dict[str, Any] = {"part": part, "features": features, "shard": own}
+        found = open_source(source, target.model.reader, **how, **target.dataset_options)
+        opened = target.open()  # only now: an unreadable source creates no collection
         added = opened.add(found.records, batch=batch, total=found.total)
-    _say_added(added, opened)
-    if share.number:
-        return
-    say(
-        f"Next: corrhash search {shlex.quote(collection)} 'some words'{_model_words(opened, model)}"
-    )
+    _print_added(added, opened)
+    if not own.index:
+        command = ["corrhash", "search", collection, "some words", *_model_option(opened, model)]
+        print_line(f"Next: {shlex.join(command)}")
 
 
 def search(
     collection: CollectionArgument,
-    words: Annotated[list[str] | None, typer.Argument(help="What to look for.")] = None,
+    text: Annotated[list[str] | None, typer.Argument(help="The query text.")] = None,
     image: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A picture to look for, instead of words.")
+        Path | None, typer.Option(metavar="FILE", help="Search by an image file.")
     ] = None,
-    find: Annotated[
-        str | None,
-        typer.Option(help="image or text; by default images for words and texts for a picture."),
+    key: Annotated[
+        str | None, typer.Option(help="Search for items similar to the item with this key.")
     ] = None,
-    k: Annotated[int, typer.Option("--k", "-k", help="How many answers.")] = 10,
+    find: Annotated[str, typer.Option(help="Which codes of items to search: image or text.")] = (
+        "image"
+    ),
+    k: Annotated[int, typer.Option("--k", "-k", help="Maximum number of matches.")] = 10,
     where: Annotated[
         str | None,
-        typer.Option(metavar="FILTER", help="As: year >= 2015 and not 'dog' in labels"),
+        typer.Option(
+            metavar="FILTER", help="A filter, such as: year >= 2015 and not 'dog' in labels"
+        ),
     ] = None,
-    radius: Annotated[int | None, typer.Option(help="How many bits may differ at most.")] = None,
-    offset: Annotated[int, typer.Option(help="Leave out the first ones, for a next page.")] = 0,
+    radius: Annotated[int | None, typer.Option(help="Maximum Hamming distance.")] = None,
+    offset: Annotated[int, typer.Option(help="Number of leading matches to skip.")] = 0,
     rerank: Annotated[
-        bool, typer.Option("--rerank/--no-rerank", help="Rank the nearest 100 once more.")
+        bool,
+        typer.Option(
+            "--rerank/--no-rerank", help="Re-rank the nearest 100 items by cosine similarity."
+        ),
     ] = True,
     sheet: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the answers as one picture.")
+        Path | None, typer.Option(metavar="FILE", help="Write the matches as one image.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The answers as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the matches as JSON.")] = False,
+    device: DeviceOption = None,
     model: ModelOption = None,
     method: MethodOption = None,
 ) -> None:
-    """Find pictures or texts in a collection, by words or by a picture.
+    """Search a collection by text, by image or by one of its items.
 
-    Distance is the number of bits in which codes differ. The nearest 100 are ranked once more by
-    the cosine of real-valued scores, which is finer: **score**.
+    **distance** is the Hamming distance between the codes of the query and the item. The nearest
+    100 items are re-ranked by **score**, the cosine similarity of continuous codes.
 
     Example: corrhash search photos "two dogs" --where "year >= 2015" --sheet dogs.jpg
     """
-    query = " ".join(words or [])
-    if (image is None) == (not query):
-        raise InputError("Search with words or with --image FILE: one of them, not both.")
+    words = " ".join(text or []) or None
+    if sum(query is not None for query in (words, image, key)) != 1:
+        raise InputError("Pass exactly one query: text, --image FILE or --key KEY.")
     opened = open_collection(collection, model, method)
-    how: dict[str, Any] = {"where": where, "radius": radius, "offset": offset, "rerank": rerank}
-    how["thumbnails"] = sheet is not None
-    if image is None:
-        matches = opened.search_text(query, k, find or "image", **how)
-    else:
-        matches = opened.search_image(image, k, find or "text", **how)
-    title = query if image is None else str(image)
+    matches: list[Match] = opened.search(
+        words,
+        image=image,
+        key=key,
+        find=find,
+        k=k,
+        where=where,
+        radius=radius,
+        offset=offset,
+        rerank=rerank,
+        thumbnails=sheet is not None,
+    )
+    title = words or key or str(image)
     if sheet is not None and matches:
         _write_sheet(sheet, title, image, matches)
     if as_json:
@@ -154,11 +178,11 @@ def search(
         return
     print_matches(title, matches, offset)
     if sheet is not None and matches:
-        say(f"Sheet: {sheet}")
+        print_line(f"Contact sheet: {sheet}")
 
 
 def info(collection: CollectionArgument) -> None:
-    """Say what a collection holds."""
+    """Show collection statistics."""
     from corrhash.index import engine_of
 
     about = _about(collection)
@@ -167,7 +191,7 @@ def info(collection: CollectionArgument) -> None:
     table.add_row("items", f"{len(index):,}")
     table.add_row("bits", str(about["n_bits"]))
     table.add_row("method", str(about.get("method", "")).rpartition(":")[2])
-    table.add_row("scores kept", "yes" if about.get("store_scores") else "no")
+    table.add_row("continuous codes", "stored" if about.get("store_continuous") else "not stored")
     table.add_row("fingerprint", str(about.get("fingerprint", "")))
     table.add_row("engine", type(index).__name__)
     out.print(table, highlight=False)
@@ -177,50 +201,50 @@ def export(
     collection: CollectionArgument,
     path: Annotated[Path, typer.Option("--out", help="The .jsonl file to write.")],
 ) -> None:
-    """Write all items to a file, one line of JSON each, with their codes as hexadecimal digits.
+    """Write all items to a .jsonl file, with their codes in hexadecimal digits.
 
-    Thumbnails stay behind. Any program reads it, and **corrhash index** encodes it again with
-    another model, while the pictures are where they were.
+    Thumbnails are not included. **corrhash index** can read the file to encode the items with
+    another model, as long as the image files are still in place.
     """
-    from corrhash.atomic_write import atomic_write
+    from corrhash._files import atomic_write
     from corrhash.index import engine_of
-    from corrhash.index.contents import as_lines
+    from corrhash.index.base import as_lines
 
     about = _about(collection)
-    n_lines = 0
+    n_items = 0
     with progress_bars(), atomic_write(path) as file:
         for line in as_lines(engine_of(collection).open(collection, about["n_bits"])):
             file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
-            n_lines += 1
-    say(f"{n_lines:,} items: {path}")
+            n_items += 1
+    print_line(f"Exported {n_items:,} items: {path}")
 
 
 def copy(
-    source: Annotated[str, typer.Argument(metavar="FROM", help="The address of a collection.")],
-    target: Annotated[str, typer.Argument(metavar="TO", help="The address of its copy.")],
+    source: Annotated[str, typer.Argument(metavar="FROM", help="URI of the collection.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="URI of the copy.")],
     model: ModelOption = None,
     method: MethodOption = None,
 ) -> None:
-    """Copy a collection to another address, and verify the copy by count and checksum.
+    """Copy a collection and verify the copy by count and checksum.
 
-    A copy that was interrupted is started again. What is written to the collection meanwhile makes
-    the two differ, which is told.
+    An interrupted copy can be repeated. If the collection changes during the copy, the command
+    reports that the two differ.
 
     Example: corrhash copy photos milvus://localhost:19530/photos
     """
     opened = open_collection(source, model, method)
     with progress_bars():
         copied = opened.copy_to(target)
-    say(f"{len(copied):,} items copied and verified: {target}")
+    print_line(f"Copied and verified {len(copied):,} items: {target}")
 
 
 def engines() -> None:
-    """List the engines that keep collections, with the beginning of their addresses."""
+    """List the storage engines and the URIs that select them."""
     from corrhash.index import ENGINES
 
     table = Table(box=None, pad_edge=False)
-    table.add_column("address", style="bold")
-    table.add_column("what it is")
+    table.add_column("URI", style="bold")
+    table.add_column("engine")
     for name in ENGINES:
         try:
             line = (ENGINES[name].__doc__ or "").strip().splitlines()[0]
@@ -230,82 +254,75 @@ def engines() -> None:
     out.print(table, highlight=False)
 
 
+def open_collection(uri: str, model: Path | None, method: str | None) -> Collection:
+    """Open a collection with the given model or with the one that it contains."""
+    from corrhash.collection import Collection
+
+    return Collection.open(uri, model, method_named(method))
+
+
 @dataclass(frozen=True)
 class _Target:
-    """What will be filled: how to open or create it, what reads its items.
+    """The collection to fill: its model, how to split a dataset, and how to open or create it."""
 
-    ``of_dataset`` tells how the dataset that its model was trained on is split.
-    """
-
-    reader: Reader
-    of_dataset: dict[str, Any]
+    model: Model
+    dataset_options: dict[str, Any]
     open: Callable[[], Collection]
 
 
 def _target(
-    uri: str, source: str, model: Path | None, method: str | None, store_scores: bool
+    uri: str, source: str, model_folder: Path | None, method: str | None, store_continuous: bool
 ) -> _Target:
-    """The collection, which is created only when it is opened."""
     from corrhash.collection import Collection
-    from corrhash.experiments.trained_model import TrainedModel
     from corrhash.index import engine_of
+    from corrhash.model import load_model
 
-    there = engine_of(uri).look(uri) is not None
-    if model is None:
-        if not there:
-            raise InputError(
-                f"There is no collection at {uri} yet. Say which model shall encode it: --model."
-            )
+    exists = engine_of(uri).look(uri) is not None
+    if model_folder is None:
+        if not exists:
+            raise InputError(f"No collection at {uri}. Pass --model to create one.")
         opened = open_collection(uri, None, method)
-        return _Target(opened.reader, _of_dataset(source, opened.training), lambda: opened)
-    trained = TrainedModel.load(model, method_named(method))
-    pair, of_dataset = (trained.hasher, trained.reader), _of_dataset(source, trained.training)
-    if there:
-        return _Target(trained.reader, of_dataset, partial(Collection.open, uri, pair))
-    more: dict[str, Any] = {"store_scores": store_scores, "training": trained.training}
-    return _Target(trained.reader, of_dataset, partial(Collection.create, uri, *pair, **more))
+        options = _dataset_options(source, opened.model.training)
+        return _Target(opened.model, options, lambda: opened)
+    model = load_model(model_folder, method_named(method))
+    options = _dataset_options(source, model.training)
+    if exists:
+        return _Target(model, options, partial(Collection.open, uri, model))
+    create = partial(Collection.create, uri, model, store_continuous=store_continuous)
+    return _Target(model, options, create)
 
 
-def _of_dataset(source: str, training: dict[str, Any] | None) -> dict[str, Any]:
-    """How a source is split, if it is a dataset: as for the training of the model.
+def _dataset_options(source: str, training: TrainingRun | None) -> dict[str, Any]:
+    """Options to split a dataset as in the training of the model, if ``source`` is a dataset.
 
-    Another seed draws other items, also under the keys of those that are there.
+    Another seed would select other items, some of them under the same keys.
     """
-    from corrhash.datasets import DATASETS, place_of
-    from corrhash.datasets.manifest import SUFFIXES
+    from corrhash.datasets import DATASETS, dataset_location
 
-    named = source in DATASETS and not Path(source).is_dir()
+    location = dataset_location(source)
     if training is None:
-        if named:
+        if location in DATASETS:
             raise InputError(
-                f"It is not known with which seed {source} was split for the training of this "
-                "model. Give the folder that corrhash train wrote: --model."
+                f"The model does not record the seed that {source} was split with. Pass the "
+                "folder written by corrhash train: --model."
             )
         return {}
-    listed = Path(source).suffix in SUFFIXES and Path(source).is_file()
-    same = (named or listed) and place_of(source) == training["dataset"]
-    return {"seed": training["seed"], "options": training["options"] if same else {}}
+    same = location == training.dataset
+    return {"seed": training.seed, "options": training.options if same else {}}
 
 
 def _wait_for(uri: str) -> None:
-    """Until the first of several processes has made the collection."""
+    """Wait until the first of several processes has created the collection."""
     from corrhash.index import engine_of
 
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + WAIT_SECONDS
     while engine_of(uri).look(uri) is None:
         if time.monotonic() > end:
             raise InputError(
-                f"There is no collection at {uri} after {PATIENCE} seconds. The first share, 0/N, "
-                "makes it: start that one too."
+                f"No collection at {uri} after {WAIT_SECONDS} seconds. The process of shard 0/N "
+                "creates it: start that one, too."
             )
         time.sleep(0.5)
-
-
-def open_collection(uri: str, model: Path | None, method: str | None) -> Collection:
-    """The collection at an address, under the model that is named or kept with it."""
-    from corrhash.collection import Collection
-
-    return Collection.open(uri, model, method_named(method))
 
 
 def _about(uri: str) -> dict[str, Any]:
@@ -313,41 +330,45 @@ def _about(uri: str) -> dict[str, Any]:
 
     about: dict[str, Any] | None = engine_of(uri).look(uri)
     if about is None:
-        raise InputError(f"There is no collection at {uri}. Make one with corrhash index.")
+        raise InputError(f"No collection at {uri}. Create one with corrhash index.")
     return about
 
 
-def _model_words(collection: Collection, model: Path | None) -> str:
-    """What a search must add, where the collection does not hold its model."""
+def _model_option(collection: Collection, model: Path | None) -> list[str]:
+    """The option that later commands need if the collection does not contain its model."""
     from corrhash.index import ENGINES, FOLDER
 
-    holds = isinstance(collection.index, ENGINES[FOLDER])
-    return "" if holds else f" --model {shlex.quote(str(model))}"
+    return [] if isinstance(collection.index, ENGINES[FOLDER]) else ["--model", str(model)]
 
 
-def _say_added(added: Added, collection: Collection) -> None:
+def _print_added(added: Added, collection: Collection) -> None:
     counts = {"new": added.new, "updated": added.updated, "unchanged": added.unchanged}
-    words = [f"{number:,} {name}" for name, number in counts.items() if number or name == "new"]
-    say(f"{', '.join(words)}; {len(collection):,} items in {collection.uri}")
+    parts = [f"{number:,} {name}" for name, number in counts.items() if number or name == "new"]
+    print_line(f"{', '.join(parts)}; {len(collection):,} items in {collection.uri}")
     for key, reason in list(added.skipped.items())[:5]:
-        say(f"Skipped {key}: {reason}")
+        print_line(f"Skipped {key}: {reason}")
     if len(added.skipped) > 5:
-        say(f"Skipped in all: {len(added.skipped):,}")
+        print_line(f"Skipped in total: {len(added.skipped):,}")
 
 
 def _as_dict(match: Match) -> dict[str, Any]:
     item = match.item
     return {
-        **{"id": match.id, "distance": match.distance, "score": match.score, "key": item.key},
-        **{"text": item.text, "labels": list(item.labels), "metadata": dict(item.metadata)},
+        "id": match.id,
+        "distance": match.distance,
+        "score": match.score,
+        "key": item.key,
+        "text": item.text,
+        "labels": list(item.labels),
+        "metadata": dict(item.metadata),
         "path": item.path,
     }
 
 
 def print_matches(title: str, matches: list[Match], offset: int = 0) -> None:
-    """A table of answers."""
+    """Print a table of matches."""
     if not matches:
-        say("No item passes. Widen the filter or the radius.")
+        print_line("No matches. Relax the filter or the radius.")
         return
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     for name in ("", "distance", "score"):
@@ -357,25 +378,18 @@ def print_matches(title: str, matches: list[Match], offset: int = 0) -> None:
     for rank, match in enumerate(matches, start=offset + 1):
         score = "" if match.score is None else f"{match.score:.3f}"
         cells = [str(rank), str(match.distance), score, match.key, match.item.text]
-        table.add_row(*map(_plain, [*cells, ", ".join(match.item.labels)]))
+        table.add_row(*map(Text, [*cells, ", ".join(match.item.labels)]))  # Text is not markup
     out.print(table, highlight=False)
 
 
-def _plain(cell: str) -> Any:
-    """A cell as it is: texts may look like markup."""
-    from rich.text import Text
-
-    return Text(cell)
-
-
 def _write_sheet(path: Path, title: str, image: Path | None, matches: list[Match]) -> None:
-    """The answers in a grid, before them the picture that was searched with."""
-    from corrhash.records import open_picture
-    from corrhash.sheet import contact_sheet, save_sheet, small_picture
+    """Write the matches as a grid of images, after the query image if there is one."""
+    from corrhash.contact_sheet import contact_sheet, open_thumbnail, save_sheet
+    from corrhash.datasets.images import open_image
 
-    pictures = [small_picture(match.item.thumbnail) for match in matches]
-    texts = [f"{match.distance} bits: {match.item.text or match.key}" for match in matches]
+    images = [open_thumbnail(match.item.thumbnail) for match in matches]
+    captions = [f"{match.distance} bits: {match.item.text or match.key}" for match in matches]
     if image is not None:
-        pictures.insert(0, open_picture(image))
-        texts.insert(0, "searched with this")
-    save_sheet(contact_sheet(pictures, texts, title=title, columns=5, lines=3), path)
+        images.insert(0, open_image(image))
+        captions.insert(0, "query")
+    save_sheet(contact_sheet(images, captions, title=title, columns=5, lines=3), path)

@@ -1,4 +1,4 @@
-"""The verbs that tell what there is: methods, datasets."""
+"""The verbs that list what is available: methods and datasets."""
 
 from __future__ import annotations
 
@@ -9,127 +9,155 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
-from corrhash.cache_folder import caching_in
+from corrhash._files import caching_in
 from corrhash.cli.options import CacheOption, DataOption, RootOption, SeedOption
-from corrhash.cli.terminal import out, progress_bars, say
-from corrhash.errors import InputError
+from corrhash.cli.output import first_line, out, print_line, progress_bars, reflow
+from corrhash.errors import InputError, MissingPackageError, did_you_mean
 
 
 def methods(
-    name: Annotated[str | None, typer.Argument(help="A method, to read its page.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="METHOD", help="Method to describe.")
+    ] = None,
 ) -> None:
-    """List the methods, or print the page of one."""
-    from corrhash.docpage import reflow
-    from corrhash.experiments.settings import PLAIN_OPTIONS, setting_names
+    """List the hashing methods, or describe one and its parameters.
+
+    Example: corrhash methods chn
+    """
     from corrhash.methods import METHODS
 
     if name is not None:
-        method = METHODS[name]
-        out.print(f"[bold]{name}[/]\n", highlight=False)
-        out.print(reflow(inspect.getdoc(method) or ""), highlight=False, markup=False)
-        if method.grid:
-            compared = "; ".join(f"{key} {_listed(tried)}" for key, tried in method.grid.items())
-            out.print(f"\nTuning compares: {compared}", highlight=False, markup=False)
-        names = setting_names(method())
-        out.print(f"\n--set takes: {', '.join(names)}", highlight=False, markup=False)
-        for setting, value in method().get_params().items():
-            if dataclasses.is_dataclass(value):
-                out.print(f"\n[bold]{setting}[/]\n", highlight=False)
-                out.print(reflow(inspect.getdoc(value) or ""), highlight=False, markup=False)
-                out.print(f"\nDefaults: {_defaults(value)}", highlight=False, markup=False)
-        short = [f"{option} for {name}" for name, option in PLAIN_OPTIONS.items() if name in names]
-        if short:
-            out.print(f"\nIn short: {', '.join(short)}", highlight=False, markup=False)
+        _describe_method(name)
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("method", style="bold")
-    table.add_column("learns from")
-    table.add_column("what it is")
+    table.add_column("supervision")
+    table.add_column("description")
     for each in METHODS:
-        method = METHODS[each]
-        table.add_row(each, _teachers(method), _first_line(method))
+        try:
+            method = METHODS[each]
+        except MissingPackageError as error:
+            table.add_row(each, "", escape(str(error)))
+        else:
+            table.add_row(each, _supervision(method), escape(first_line(method)))
     out.print(table)
 
 
 def datasets(
-    words: Annotated[
+    arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[check] [DATASET]", help="A dataset, to read about it; after check, to check."
+            metavar="[check] [DATASET]", help="Dataset to describe, or to check after **check**."
         ),
     ] = None,
     root: RootOption = None,
     data: DataOption = None,
     sheet: Annotated[
         Path | None,
-        typer.Option(help="Where check draws samples; by default NAME-samples.png, here."),
+        typer.Option(
+            metavar="FILE",
+            help="Image file for the samples of **check**; default: NAME-samples.png.",
+        ),
     ] = None,
     seed: SeedOption = 0,
     cache: CacheOption = None,
 ) -> None:
-    """List the datasets, tell about one, or check its files.
+    """List the datasets, describe one, or check its files.
 
-    **check** opens every picture, compares what it counts with what is published, and draws a sheet
-    of samples with their texts and labels.
+    **check** decodes every image, compares the number of items with the published one, and writes
+    a contact sheet of samples with their texts and labels.
 
     Example: corrhash datasets check mirflickr25k --root data
     """
+    from corrhash.contact_sheet import contact_sheet, save_sheet
     from corrhash.datasets import DATASETS
     from corrhash.datasets.check import about, check_dataset
-    from corrhash.experiments.data_options import data_options
-    from corrhash.sheet import contact_sheet
+    from corrhash.experiments.options import data_options
 
-    match words or []:
+    match arguments or []:
         case []:
             for name in DATASETS:
-                say("\n".join(about(name)))
-            say("A folder of pictures, a manifest (.csv, .jsonl, .parquet) or a file of arrays")
-            say("(.npz, .mat) is a dataset too: give its path.")
+                print_line("\n".join(about(name)))
+            print_line(
+                "You can also pass the path of a folder of images, a table (.csv, .jsonl, .parquet)"
+            )
+            print_line("or a file of arrays (.npz, .mat).")
         case ["check", dataset]:
             options = data_options(dataset, root, data or [])
             with progress_bars(), caching_in(cache):
                 check = check_dataset(dataset, seed=seed, **options)
-            say("\n".join(check.lines()))
-            if check.pictures:
+            for line in check.lines():
+                print_line(line)
+            if check.problem:
+                raise InputError(check.problem)
+            if check.images:
                 path = sheet or Path(f"{check.name}-samples.png")
                 title = f"{check.name}: samples with texts and labels"
-                contact_sheet(check.pictures, check.captions, title=title, lines=6).save(path)
-                say(f"Samples: {path}")
+                samples = contact_sheet(check.images, check.captions, title=title, lines=6)
+                save_sheet(samples, path)
+                print_line(f"Samples: {path}")
             if not check.complete:
                 raise typer.Exit(1)
         case [name] if name in DATASETS:
-            say("\n".join(about(name)))
+            print_line("\n".join(about(name)))
+        case [name] if name != "check":
+            raise InputError(
+                f"Unknown dataset {name!r}.{did_you_mean(name, DATASETS)} Datasets: "
+                f"{', '.join(DATASETS)}. To check your own files: corrhash datasets check PATH."
+            )
         case _:
             raise InputError(
-                f"Got {' '.join(words or [])!r}. Write: corrhash datasets, corrhash datasets NAME, "
-                "or corrhash datasets check DATASET."
+                f"Unknown arguments {' '.join(arguments or [])!r}. Use: corrhash datasets, "
+                "corrhash datasets NAME, or corrhash datasets check DATASET."
             )
 
 
-def _teachers(method: Any) -> str:
-    """What a method learns from, the strongest first."""
+def _describe_method(name: str) -> None:
+    """Print the docstring of a method, its parameters and its defaults."""
+    from corrhash.experiments.options import SHORTCUT_OPTIONS, setting_names
+    from corrhash.methods import METHODS
+
+    method = METHODS[name]
+    out.print(f"[bold]{name}[/]\n", highlight=False)
+    out.print(reflow(inspect.getdoc(method) or ""), highlight=False, markup=False)
+    if method.grid:
+        grid = "; ".join(f"{key} {_join_or(values)}" for key, values in method.grid.items())
+        out.print(f"\nTuning grid: {grid}", highlight=False, markup=False)
+    names = setting_names(method())
+    out.print(f"\nParameters for --set: {', '.join(names)}", highlight=False, markup=False)
+    for parameter, value in method().get_params(deep=False).items():
+        if dataclasses.is_dataclass(value):
+            out.print(f"\n[bold]{parameter}[/]\n", highlight=False)
+            out.print(reflow(inspect.getdoc(value) or ""), highlight=False, markup=False)
+            out.print(f"\nDefaults: {_defaults(value)}", highlight=False, markup=False)
+    options = [
+        f"{option} sets {name}" for name, option in SHORTCUT_OPTIONS.items() if name in names
+    ]
+    if options:
+        out.print(f"\nOptions: {', '.join(options)}", highlight=False, markup=False)
+
+
+def _supervision(method: Any) -> str:
+    """Return the kinds of supervision that a method can use, the strongest first."""
     if not method.needs_labels:
         return "pairs"
-    known = ["labels"]
-    if method.learns_from_partners:
-        known.append("pairs")
-        known += [] if method.needs_alignment else ["clicks"]
-    return ", ".join(known)
+    kinds = ["labels"]
+    if method.learns_from_pairs:
+        kinds.append("pairs")
+        kinds += [] if method.needs_alignment else ["judgments"]
+    return ", ".join(kinds)
 
 
 def _defaults(settings: Any) -> str:
-    """``epochs=60, batch_size=256``, of the settings that are not None."""
+    """Return the fields that are not None: ``epochs=60, batch_size=256``."""
     fields = dataclasses.asdict(settings).items()
     return ", ".join(f"{name}={value}" for name, value in fields if value is not None)
 
 
-def _listed(values: Sequence[Any]) -> str:
+def _join_or(values: Sequence[Any]) -> str:
     """``0.1, 1 or None``."""
     *first, last = (f"{v:g}" if isinstance(v, float) else str(v) for v in values)
     return f"{', '.join(first)} or {last}" if first else last
-
-
-def _first_line(thing: Any) -> str:
-    return (thing.__doc__ or "").strip().splitlines()[0]

@@ -1,4 +1,4 @@
-"""Options that verbs of several files take, and what they stand for."""
+"""Arguments and options shared by several verbs."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,7 +7,11 @@ import typer
 
 MethodOption = Annotated[
     str | None,
-    typer.Option("--method", help="package.module:Class, if the model is of a class of your own."),
+    typer.Option(
+        "--method",
+        metavar="CLASS",
+        help="package.module:Class, if the model's class is your own.",
+    ),
 ]
 CacheOption = Annotated[
     Path | None,
@@ -15,15 +19,35 @@ CacheOption = Annotated[
         "--cache",
         metavar="DIR",
         envvar="CORRHASH_CACHE",
-        help="Where downloads and image features are kept; by default ~/.cache/corrhash.",
+        help="Folder for downloads and image features.  [default: ~/.cache/corrhash]",
+    ),
+]
+
+
+def _use_device(context: typer.Context, name: str | None) -> str | None:
+    """Use the device until the command ends."""
+    from corrhash.networks.device import use_device
+
+    context.with_resource(use_device(name))
+    return name
+
+
+DeviceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        metavar="NAME",
+        envvar="CORRHASH_DEVICE",
+        callback=_use_device,
+        help="Device for networks: cpu, cuda, cuda:1 or mps.  [default: the best available]",
     ),
 ]
 DatasetArgument = Annotated[
     str,
     typer.Argument(
         metavar="DATASET",
-        help="A name (**corrhash datasets** lists them), a folder of pictures, a manifest or a "
-        "file of arrays.",
+        help="Name of a dataset (**corrhash datasets** lists them), or path of a folder of images, "
+        "a table or a file of arrays.",
     ),
 ]
 RootOption = Annotated[
@@ -31,35 +55,40 @@ RootOption = Annotated[
     typer.Option(
         "--root",
         metavar="DIR",
-        help="The folder with the files of a published dataset; by default data.",
+        help="Folder with the files of a published dataset.  [default: data]",
     ),
 ]
 DataOption = Annotated[
     list[str] | None,
-    typer.Option("--data", metavar="NAME=VALUE", help="An option of the dataset; repeatable."),
+    typer.Option("--data", metavar="NAME=VALUE", help="Set an option of the dataset; repeatable."),
 ]
 ModelArgument = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A folder that **corrhash train** wrote.")
+    Path, typer.Argument(metavar="MODEL", help="Model folder written by **corrhash train**.")
 ]
-BitsOption = Annotated[int, typer.Option("--bits", help="Length of the codes, 1 to 1024.")]
+BitsOption = Annotated[int, typer.Option("--bits", metavar="N", help="Code length, 1 to 1024.")]
 SeedOption = Annotated[
-    int, typer.Option(min=0, help="The same seed gives the same split and codes.")
+    int, typer.Option(min=0, metavar="N", help="Random seed of the split and of training.")
 ]
 CollectionArgument = Annotated[
     str,
-    typer.Argument(metavar="COLLECTION", help="Its address: a folder, or milvus://host:port/name."),
+    typer.Argument(
+        metavar="COLLECTION",
+        help="URI of the collection: a folder, or milvus://host:port/name.",
+    ),
 ]
 ModelOption = Annotated[
     Path | None,
     typer.Option(
-        "--model", metavar="DIR", help="A folder that **corrhash train** wrote; a folder keeps it."
+        "--model",
+        metavar="DIR",
+        help="Model folder. A collection in a folder keeps a copy of its model.",
     ),
 ]
 
 
 def method_named(name: str | None) -> Any:
-    """What ``MethodOption`` names: the class that loads a model."""
-    from corrhash.experiments.settings import method_class
+    """Return the class that loads a model, as given by ``MethodOption``."""
+    from corrhash.experiments.options import method_class
     from corrhash.methods import Hasher
 
     return Hasher if name is None else method_class(name)

@@ -1,4 +1,4 @@
-"""The verb ``serve``: a collection for browsers and programs."""
+"""The command ``serve``: publish a collection over HTTP."""
 
 from __future__ import annotations
 
@@ -9,65 +9,71 @@ from typing import Annotated
 import typer
 
 from corrhash.cli.collections import open_collection
-from corrhash.cli.options import CollectionArgument, MethodOption, ModelOption
-from corrhash.cli.terminal import say
-from corrhash.errors import InputError
+from corrhash.cli.options import CollectionArgument, DeviceOption, MethodOption, ModelOption
+from corrhash.cli.output import print_line
+from corrhash.errors import InputError, optional_packages
 
 
 def serve(
     collection: CollectionArgument,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 selects a free one.")
+    ] = 8000,
     names: Annotated[
         list[str] | None,
-        typer.Option("--name", help="A host name by which it is called; repeatable."),
+        typer.Option("--name", help="Host name that requests may use; repeatable."),
     ] = None,
     writable: Annotated[
-        bool, typer.Option("--writable", help="Let those who have the token add and delete.")
+        bool, typer.Option("--writable", help="Allow clients with the token to add and delete.")
     ] = False,
     token_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Holds the token; or set CORRHASH_TOKEN."),
+        typer.Option(metavar="FILE", help="File with the token; or set CORRHASH_TOKEN."),
     ] = None,
     rate: Annotated[
-        float, typer.Option(min=0.1, help="Requests a second of one client, in the long run.")
+        float, typer.Option(min=0.1, help="Sustained requests per second of one client.")
     ] = 20.0,
+    device: DeviceOption = None,
     model: ModelOption = None,
     method: MethodOption = None,
 ) -> None:
-    """Open a collection to browsers and programs: a page to search on, and an API.
+    """Serve a collection: a web page to search on, and a JSON API.
 
-    Answers this machine alone, unless **--host** says otherwise. The log goes to standard error,
-    a line of JSON for each request; what people search for is not in it.
+    Listens on this machine only, at http://127.0.0.1:8000, unless **--host** or **--port** is
+    given. Logs go to standard error, one line of JSON per request; queries are not logged.
 
-    Example: corrhash serve photos, then open http://127.0.0.1:8000
+    Example: corrhash serve photos
     """
-    try:
-        from corrhash.service import limits, run, token
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"The service needs the package {error.name}. Install it: pip install corrhash[serve]."
-        ) from error
+    with optional_packages("The search service"):
+        from corrhash.service import server
+        from corrhash.service.auth import read_token
+        from corrhash.service.limits import Limits
 
-    secret = token.read_token(token_file, os.environ.get("CORRHASH_TOKEN"))
-    if writable and secret is None:
+    token = read_token(token_file, os.environ.get("CORRHASH_TOKEN"))
+    if writable and token is None:
         raise InputError(
-            "Adding and deleting needs a token. Put a long random text into a file and name it "
-            "with --token-file, or into CORRHASH_TOKEN."
+            "--writable needs a token. Write a long random string to a file and pass it with "
+            "--token-file, or set CORRHASH_TOKEN."
         )
-    if not run.is_loopback(host) and secret is None:
-        say(
-            f"Warning: all who reach {host} can search this collection, and there is no token. "
-            "Put a proxy that knows its users before it."
+    if not server.is_loopback(host) and token is None:
+        print_line(
+            f"Warning: everyone who can reach {host} can search this collection. Put a proxy with "
+            "authentication in front of it."
         )
-    opened = open_collection(collection, model, method)
-    say(f"Loading {collection}: {len(opened):,} items")
-    run.serve(
+    opened = open_collection(_absolute(collection), model, method)
+    print_line(f"Loading {collection}: {len(opened):,} items")
+    server.serve(
         opened,
         host,
         port,
         names=tuple(names or ()),
-        token=secret if writable else None,
-        limits=limits.Limits(rate=rate, burst=max(1, int(3 * rate))),
-        ready=lambda address: say(f"Ready: {address}"),
+        token=token if writable else None,
+        limits=Limits(rate=rate, burst=max(1, int(3 * rate))),
+        ready=lambda url: print_line(f"Ready: {url}"),
     )
+
+
+def _absolute(uri: str) -> str:
+    """The full path of a folder, which the service can recognize in messages and remove."""
+    return str(Path(uri).absolute()) if Path(uri).is_dir() else uri

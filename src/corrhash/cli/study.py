@@ -1,4 +1,4 @@
-"""The verbs of a study: ``run`` a plan, ``report`` what it found."""
+"""Commands of a study: ``run`` a plan and ``report`` its results."""
 
 from __future__ import annotations
 
@@ -13,97 +13,107 @@ import typer
 from rich.live import Live
 from rich.table import Table
 
-from corrhash.cache_folder import caching_in
-from corrhash.cli.options import CacheOption
-from corrhash.cli.terminal import err, out, say
+from corrhash._files import caching_in
+from corrhash.cli.options import CacheOption, DeviceOption
+from corrhash.cli.output import err, out, print_line
 
 if TYPE_CHECKING:
     from corrhash.experiments.study import StudyState
 
 
 def run(
-    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan, as TOML.")],
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan of the study, a TOML file.")],
     folder: Annotated[Path, typer.Option("--out", help="Folder for the results.")],
-    jobs: Annotated[int, typer.Option(min=1, help="Models at a time, a thread each.")] = 1,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="Models to train at the same time, one thread each.")
+    ] = 1,
     data: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=PLACE", help="Where a dataset of the plan is; repeatable."),
+        typer.Option(
+            metavar="NAME=LOCATION", help="Location of a dataset of the plan; repeatable."
+        ),
     ] = None,
     methods: Annotated[
         list[str] | None,
-        typer.Option("--method", metavar="NAME", help="Only this method of the plan; repeatable."),
+        typer.Option("--method", metavar="NAME", help="Run only this method; repeatable."),
     ] = None,
     bits: Annotated[
         list[int] | None,
-        typer.Option("--bits", metavar="N", help="Only codes of this length; repeatable."),
+        typer.Option("--bits", metavar="N", help="Run only this code length; repeatable."),
     ] = None,
     seeds: Annotated[
         list[int] | None,
-        typer.Option("--seed", metavar="N", help="Only this seed; repeatable."),
+        typer.Option("--seed", metavar="N", help="Run only this seed; repeatable."),
     ] = None,
     tune: Annotated[
         bool | None,
-        typer.Option("--tune/--no-tune", help="Choose settings on validation items first, or not."),
+        typer.Option("--tune/--no-tune", help="Tune settings on validation items first."),
     ] = None,
     supervision: Annotated[
-        str | None, typer.Option(help="labels, words or pairs, in place of the plan's.")
+        str | None, typer.Option(help="labels, pseudo-labels or pairs; overrides the plan.")
     ] = None,
+    device: DeviceOption = None,
     cache: CacheOption = None,
 ) -> None:
-    """Train and measure everything in a plan: datasets, methods, lengths, seeds.
+    """Train and evaluate everything in a plan: datasets, methods, code lengths, seeds.
 
-    Every model leaves one JSON file and its arrays, named by what was run. Done work is never
-    repeated: an interrupted run goes on when it is started again. What fails is told at the end
-    and does not stop the rest.
+    Every model writes one JSON file and its arrays. Finished work is never repeated: run the same
+    command again to resume. Failures are listed at the end and do not stop the study.
 
     Example: corrhash run benchmarks/scenes.toml --out results --jobs 2
     """
+    from corrhash.experiments.experiment import parse_locations
     from corrhash.experiments.plan import read_plan
-    from corrhash.experiments.sources import parse_places
     from corrhash.experiments.study import FAILED, run_study
 
-    places = parse_places(data or [])
-    wanted = read_plan(plan).only(
+    locations = parse_locations(data or [])
+    selected = read_plan(plan).only(
         methods or (), bits or (), seeds or (), tune=tune, supervision=supervision
     )
     started = time.perf_counter()
-    with _shown() as show, caching_in(cache):
-        state = run_study(wanted, folder, places, jobs, show)
+    with _live_table() as show, caching_in(cache):
+        state = run_study(selected, folder, locations, jobs, show)
     out.print(study_table(state))
     spent = timedelta(seconds=round(time.perf_counter() - started))
-    say(f"{state.done - n_failed(state)} of {state.total} done in {spent}. Results: {folder}")
+    print_line(
+        f"{state.done - n_failed(state)} of {state.total} done in {spent}. Results: {folder}"
+    )
     for what, error in state.failures:
-        say(f"Failed: {what}: {error}")
+        print_line(f"Failed: {what}: {error}")
     if state.failures:
         if (folder / FAILED).exists():
-            say(f"Tracebacks: {folder / FAILED}. Run the plan again for what failed.")
+            print_line(f"Tracebacks: {folder / FAILED}. Run the command again to retry.")
         raise typer.Exit(1)
-    say(f"Next: corrhash report {folder} --out report")
+    print_line(f"Next: corrhash report {folder} --out report")
 
 
 def report(
     results: Annotated[
-        Path, typer.Argument(metavar="RESULTS", help="A folder that **corrhash run** wrote.")
+        Path,
+        typer.Argument(
+            metavar="RESULTS", help="Folder of **corrhash run**, or results.json of a report."
+        ),
     ],
     folder: Annotated[Path, typer.Option("--out", help="Folder for the report.")],
 ) -> None:
-    """Make tables and figures of results: Markdown, LaTeX, CSV and one HTML page.
+    """Write tables and figures of a study as one HTML page, Markdown, LaTeX and CSV.
 
-    MAP of all methods, variants of CHN, what rounding to codes costs, the claims of the paper, what
-    is better than what, curves, histograms. Made of the result files and of nothing else.
+    The report has mAP of all methods, variants of CHN, the cost of binarization, the claims of the
+    paper, significance tests, curves and histograms. It also has results.json and results.npz, from
+    which the same report can be written again.
     """
-    from corrhash.experiments.report import write_report
+    from corrhash.experiments.report.page import write_report
 
     page = write_report(results, folder)
-    say(f"Open {page}")
+    print_line(f"Open {page}")
 
 
 def study_table(state: StudyState) -> Table:
-    """How far each row is, and what its last model reached."""
+    """Show the progress of each row and the mAP of its latest model."""
     table = Table(title=progress_of(state), title_justify="left", box=None, pad_edge=False)
     for column in ("dataset", "method"):
         table.add_column(column, overflow="fold")
-    for column in ("trials", "models", "now", "failed", "last bits", "i→t", "t→i"):
+    for column in ("trials", "models", "now", "failed", "bits", "mAP I→T", "mAP T→I"):
         table.add_column(column, justify="right", no_wrap=True)
     for (dataset, name), row in state.rows.items():
         last = ("", "", "")
@@ -118,30 +128,30 @@ def study_table(state: StudyState) -> Table:
 
 
 def n_failed(state: StudyState) -> int:
-    """How many pieces of work failed."""
+    """Return the number of failed trials and models."""
     return sum(row.failed for row in state.rows.values())
 
 
 @contextmanager
-def _shown() -> Iterator[Callable[[StudyState], None]]:
-    """Something to hand states to: a live table, or a line a model where no terminal is."""
+def _live_table() -> Iterator[Callable[[StudyState], None]]:
+    """Yield a function that shows progress: a live table, or lines without a terminal."""
     if err.is_terminal:
         with Live(console=err, transient=True, refresh_per_second=4) as live:
             yield lambda state: live.update(study_table(state))
         return
-    said = -1
+    shown = -1
 
     def report_progress(state: StudyState) -> None:
-        nonlocal said
-        if state.done != said:
-            said = state.done
+        nonlocal shown
+        if state.done != shown:
+            shown = state.done
             err.print(progress_of(state), highlight=False, soft_wrap=True)
 
     yield report_progress
 
 
 def progress_of(state: StudyState) -> str:
-    """``12 of 90 done, about 0:14:05 left``."""
+    """Return a line such as ``12 of 90 done, about 0:14:05 left``."""
     left = state.seconds_left
     time_left = f", about {timedelta(seconds=round(left))} left" if left else ""
     return f"{state.done} of {state.total} done{time_left}"

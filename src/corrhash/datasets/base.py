@@ -1,4 +1,4 @@
-"""PairedDataset and RetrievalSplit: images, texts and labels, and who of them plays which part."""
+"""PairedDataset and RetrievalSplit: images, texts and labels, and their split for retrieval."""
 
 from __future__ import annotations
 
@@ -11,32 +11,53 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from corrhash.datasets.image_files import ImageFiles
+from corrhash.datasets.images import ImageFiles
 from corrhash.errors import InputError
-from corrhash.relevance import Labels, Similarity, as_labels
+from corrhash.similarity import Labels, Similarity, as_labels
 
 if TYPE_CHECKING:
     from corrhash.datasets.fingerprint import Fingerprint
     from corrhash.datasets.reader import Reader
 
 
+def label_table(
+    named: Sequence[Sequence[str]], names: list[str] | None = None
+) -> tuple[list[str], sp.csr_array]:
+    """Return label names, sorted by default, and an (n, n_names) matrix of 0 and 1.
+
+    >>> names, table = label_table([["sea", "boat"], [], ["sea"]])
+    >>> names
+    ['boat', 'sea']
+    >>> table.toarray().tolist()
+    [[1, 1], [0, 0], [0, 1]]
+    """
+    if names is None:
+        names = sorted({name for of_item in named for name in of_item})
+    column_of = {name: column for column, name in enumerate(names)}
+    columns = [sorted({column_of[name] for name in of_item}) for of_item in named]
+    ends = np.cumsum([0, *map(len, columns)])
+    indices = np.array([column for row in columns for column in row], dtype=np.int64)
+    ones = np.ones(len(indices), dtype=np.uint8)
+    return names, sp.csr_array((ones, indices, ends), shape=(len(named), len(names)))
+
+
 @dataclass(frozen=True, eq=False)
 class PairedDataset:
-    """Images and texts; row i of each belongs together, unless a ``similarity`` says otherwise.
+    """Images and texts; row i of each is one sample, unless ``similarity`` is given.
 
     Parameters
     ----------
-    images : (n, d) features; or pictures, as ImageFiles or an (n, height, width, 3) uint8 array.
-    texts : (n, d) tag occurrences, dense or sparse; or a list of strings.
-    labels : (n, n_classes) matrix of 0 and 1, dense or sparse, if there are labels.
-    similarity : who is similar to whom, in place of labels. With judged pairs of images (rows)
-        and texts (columns), these need be neither aligned nor equal in number;
-        ``Similarity.partners(n)`` says that the pairing is all that is known.
-    keys : a name for each image row; row numbers if not given.
-    items : what to show of each row (its caption, its path), for people only.
-    label_names : names of the label columns, for people only.
-    labels_are_words : whether the labels were read off the texts. They then say nothing new of
-        two texts, and of two images only what their texts happen to mention.
+    images : (n, d) features; or images, as ImageFiles or an (n, height, width, 3) uint8 array.
+    texts : (n, d) term vectors, dense or sparse; or a list of strings.
+    labels : (n, n_classes) matrix of 0 and 1, dense or sparse; None without labels.
+    similarity : similarity between samples, in place of labels. With relevance judgments about
+        images (rows) and texts (columns), these need be neither aligned nor equal in number.
+        ``Similarity.paired(n)`` uses the pairing alone.
+    keys : identifier of each image row; defaults to row numbers.
+    items : further fields of each row to display (caption, path); methods do not read them.
+    label_names : names of the label columns; methods do not read them.
+    pseudo_labels : whether the labels are terms of the texts. They then carry no new information
+        about two texts, and about two images only what their texts mention.
 
     Examples
     --------
@@ -54,7 +75,7 @@ class PairedDataset:
     keys: Sequence[str] | None = None
     items: Sequence[dict[str, Any]] | None = None
     label_names: Sequence[str] = ()
-    labels_are_words: bool = False
+    pseudo_labels: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "images", _check_images(self.images))
@@ -64,44 +85,45 @@ class PairedDataset:
         n_images, n_texts = n_rows(self.images), n_rows(self.texts)
         if self.similarity is None and n_images != n_texts:
             raise InputError(
-                f"Row i of images and texts belongs together. Got {n_images} images and "
-                f"{n_texts} texts. Give as many of each, or a similarity of judged pairs."
+                f"images and texts must have the same number of rows, got {n_images} and "
+                f"{n_texts}. Or pass a similarity of relevance judgments."
             )
         if self.similarity is not None and self.similarity.shape != (n_images, n_texts):
             raise InputError(
-                f"The similarity is over {self.similarity.shape[0]} images and "
-                f"{self.similarity.shape[1]} texts. Got {n_images} and {n_texts}."
+                f"similarity is about {self.similarity.shape[0]} images and "
+                f"{self.similarity.shape[1]} texts, got {n_images} and {n_texts}."
             )
         for name in ("labels", "keys", "items"):
             values = getattr(self, name)
             if values is not None and n_rows(values) != n_images:
                 raise InputError(
-                    f"There are {n_images} rows but {n_rows(values)} {name}. Give one a row."
+                    f"{name} must have one entry for each of the {n_images} rows, got "
+                    f"{n_rows(values)}."
                 )
 
     @property
     def n_images(self) -> int:
-        """How many images there are."""
+        """Number of images."""
         return n_rows(self.images)
 
     @property
     def n_texts(self) -> int:
-        """How many texts there are."""
+        """Number of texts."""
         return n_rows(self.texts)
 
     @property
     def aligned(self) -> bool:
-        """Whether row i of images and texts belongs together."""
+        """Whether row i of images and texts is one sample."""
         return self.similarity is None or self.similarity.aligned
 
     def __len__(self) -> int:
         return self.n_images
 
     def take(self, rows: Any) -> PairedDataset:
-        """The pairs at ``rows`` (numbers, a mask or a slice), in that order."""
+        """Return the pairs at ``rows`` (numbers, a mask or a slice), in that order."""
         if not self.aligned:
             raise InputError(
-                "Images and texts of this dataset are not aligned, so rows cannot be taken of both."
+                "Cannot take rows: the images and texts of this dataset are not aligned."
             )
         rows = np.arange(len(self))[rows]
         return replace(
@@ -115,11 +137,11 @@ class PairedDataset:
         )
 
     def without_labels(self) -> PairedDataset:
-        """The same pairs without their labels."""
+        """Return the same pairs without labels."""
         return replace(self, labels=None)
 
     def row_keys(self) -> list[str]:
-        """A name for each image row."""
+        """Return the key of each image row."""
         return [str(i) for i in range(len(self))] if self.keys is None else list(self.keys)
 
     def __repr__(self) -> str:
@@ -133,17 +155,17 @@ class PairedDataset:
 
 @dataclass(frozen=True, eq=False)
 class RetrievalSplit:
-    """All pairs of a dataset, and who of them plays which part in a retrieval experiment.
+    """All pairs of a dataset, split for a retrieval experiment.
 
     Parameters
     ----------
     pairs : every item once.
-    train_rows, validation_rows, query_rows : three disjoint sets of its rows.
-    database_rows : everything that is not a query, training and validation items included.
-    reader : what turned raw pictures and strings into the arrays of ``pairs``.
+    train_rows, validation_rows, query_rows : three disjoint sets of rows.
+    database_rows : every row that is not a query, including training and validation rows.
+    reader : what turned raw images and strings into the arrays of ``pairs``.
     name : of the dataset.
-    counts : what was counted in its files, to compare with what is published of it.
-    fingerprint : of the data and of who plays which part; ``load_dataset`` takes it.
+    counts : what its files hold, to compare with the published numbers.
+    fingerprint : of data and split; set by ``load_dataset``.
     """
 
     pairs: PairedDataset
@@ -158,35 +180,35 @@ class RetrievalSplit:
 
     @cached_property
     def train(self) -> PairedDataset:
-        """What a method learns from."""
+        """Pairs to train on."""
         return self.pairs.take(self.train_rows)
 
     @cached_property
     def validation(self) -> PairedDataset:
-        """What choices are made on."""
+        """Pairs to select epochs and parameters on."""
         return self.pairs.take(self.validation_rows)
 
     @cached_property
     def query(self) -> PairedDataset:
-        """What is asked, once, at the end."""
+        """Pairs to evaluate with."""
         return self.pairs.take(self.query_rows)
 
     @cached_property
     def database(self) -> PairedDataset:
-        """What is searched."""
+        """Pairs to retrieve from."""
         return self.pairs.take(self.database_rows)
 
     @property
     def train_in_database(self) -> np.ndarray:
-        """(n_database,) which items of the database were trained on."""
+        """(n_database,) which database items are training items."""
         return np.isin(self.database_rows, self.train_rows)
 
     def without_trained(self) -> RetrievalSplit:
-        """The same split with training items taken out of the database: who memorises loses."""
+        """Return the split without training items in the database: memorizing does not help."""
         return replace(self, database_rows=self.database_rows[~self.train_in_database])
 
     def only(self, kept: NDArray[np.bool_]) -> RetrievalSplit:
-        """The split without some items; the others keep their parts, whatever is left out."""
+        """Return the split of some items only; they keep their parts."""
         new_row = np.cumsum(kept) - 1
         parts = {
             f"{part}_rows": new_row[rows[kept[rows]]]
@@ -204,26 +226,31 @@ PARTS = ("train", "validation", "query", "database")
 
 
 def n_rows(values: Any) -> int:
-    """The number of rows of an array, a sparse matrix or a sequence."""
+    """Return the number of rows of an array, a sparse matrix or a sequence."""
     return int(values.shape[0]) if hasattr(values, "shape") else len(values)
 
 
+def is_vectors(images: Any) -> bool:
+    """Return whether images are (n, d) feature vectors."""
+    return getattr(images, "ndim", 0) == 2
+
+
 def take_rows(values: Any, rows: np.ndarray) -> Any:
-    """The rows of an array, a sparse matrix or a sequence, as the same kind of thing."""
+    """Return rows of an array, a sparse matrix or a sequence, as the same type."""
     if isinstance(values, (list, tuple)):
         return [values[i] for i in rows]
     return values[rows]
 
 
-def without_words(texts: Any) -> NDArray[np.bool_]:
-    """(n,) True for texts in which no word of the vocabulary occurs."""
+def is_empty_text(texts: Any) -> NDArray[np.bool_]:
+    """Return (n,) True for texts without any term of the vocabulary."""
     if isinstance(texts, list):
         return np.array([not text.strip() for text in texts], dtype=bool)
     return np.asarray(abs(texts).sum(axis=1)).ravel() == 0
 
 
 def _check_images(images: Any) -> Any:
-    """Features as a finite 2-D float array; pictures as they are."""
+    """Return features as a finite 2-D array, images unchanged."""
     if isinstance(images, ImageFiles):
         return images
     array = np.asarray(images)
@@ -232,17 +259,17 @@ def _check_images(images: Any) -> Any:
     if array.ndim == 2 and array.dtype.kind in "fiub":
         return _finite(array, "images")
     raise InputError(
-        "images must be an (n, d) array of features, ImageFiles, or an (n, height, width, 3) array "
-        f"of uint8. Got shape {array.shape} of {array.dtype}."
+        "images must be (n, d) features, ImageFiles, or an (n, height, width, 3) uint8 array, got "
+        f"shape {array.shape} of {array.dtype}."
     )
 
 
 def _check_texts(texts: Any) -> Any:
-    """Tag occurrences as a sparse matrix or a finite 2-D array; strings as a list."""
+    """Return term vectors as a sparse matrix or a finite 2-D array, strings as a list."""
     if sp.issparse(texts):
         matrix = sp.csr_array(texts)
         if not np.isfinite(matrix.data).all():
-            raise InputError("texts must be finite. Leave out what is not a number.")
+            raise InputError("texts must be finite, got NaN or infinity. Remove such rows.")
         return matrix
     if isinstance(texts, (list, tuple)) and all(isinstance(text, str) for text in texts):
         return list(texts)
@@ -250,15 +277,15 @@ def _check_texts(texts: Any) -> Any:
     if array.ndim == 2 and array.dtype.kind in "fiub":
         return _finite(array, "texts")
     raise InputError(
-        "texts must be an (n, d) array of tag occurrences, dense or sparse, or a list of strings. "
-        f"Got shape {array.shape} of {array.dtype}."
+        "texts must be an (n, d) array of term vectors, dense or sparse, or a list of strings, got "
+        f"shape {array.shape} of {array.dtype}."
     )
 
 
 def _finite(array: np.ndarray, name: str) -> np.ndarray:
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         row = int(np.argwhere(~np.isfinite(array))[0, 0])
-        raise InputError(f"{name} must be finite. Row {row} is not. Leave such rows out.")
+        raise InputError(f"{name} must be finite, but row {row} is not. Remove such rows.")
     return array
 
 
@@ -266,5 +293,5 @@ def _kind(values: Any) -> str:
     if isinstance(values, list):
         return "strings"
     if isinstance(values, ImageFiles) or len(values.shape) == 4:
-        return "pictures"
+        return "raw"
     return f"{values.shape[1]:,} features"

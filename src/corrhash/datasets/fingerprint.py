@@ -1,8 +1,7 @@
-"""Fingerprint: which data a number rests on and who played which part, as two short names.
+"""Fingerprint: checksums of a dataset and of its split, equal on every machine and version.
 
-Both are SHA-256 over bytes that are written out here: strings in UTF-8 with their lengths before
-them, numbers in little-endian order. Neither Python's hash nor a random stream nor the layout of
-an array in memory plays a part, so every machine and every version finds the same.
+Both are SHA-256 of strings in UTF-8, each prefixed with its length, and of numbers in little-endian
+order. They do not depend on Python's hash, a random stream or the memory layout of arrays.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ import numpy as np
 import scipy.sparse as sp
 
 from corrhash.datasets.base import PARTS, PairedDataset, RetrievalSplit
-from corrhash.datasets.image_files import ImageFiles
+from corrhash.datasets.images import ImageFiles
 
 DIGITS = 16
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Two names of 16 hexadecimal digits.
+    """Two checksums of 16 hexadecimal digits.
 
     Parameters
     ----------
-    data : of keys, texts, labels and images. Arrays count with every byte, picture files with
-        their size in bytes.
+    data : of keys, texts, labels and images; arrays with every byte, image files with their size
+        in bytes.
     split : of the keys of training, validation, query and database items, in their order.
     """
 
@@ -39,16 +38,16 @@ class Fingerprint:
         return f"data {self.data}, split {self.split}"
 
 
-def fingerprint_of(split: RetrievalSplit, *, pictures: bool = True) -> Fingerprint:
-    """The fingerprint of a dataset as it was loaded, before any reader has changed it.
+def fingerprint_of(split: RetrievalSplit, *, images: bool = True) -> Fingerprint:
+    """Return the fingerprint of a dataset as loaded, before a reader has changed it.
 
-    Without ``pictures`` their files are not asked for: features stand ready in their place.
+    Without ``images``, image files are ignored: features of a file are used in their place.
     """
-    return Fingerprint(_of_data(split.pairs, pictures), split_fingerprint(split))
+    return Fingerprint(_of_data(split.pairs, images), split_fingerprint(split))
 
 
 def split_fingerprint(split: RetrievalSplit) -> str:
-    """The name of who plays which part.
+    """Return the checksum of a split.
 
     >>> from corrhash.datasets import PairedDataset
     >>> from corrhash.datasets.splits import draw_split
@@ -65,20 +64,20 @@ def split_fingerprint(split: RetrievalSplit) -> str:
     return digest.hexdigest()[:DIGITS]
 
 
-def _of_data(pairs: PairedDataset, pictures: bool) -> str:
+def _of_data(pairs: PairedDataset, images: bool) -> str:
     digest = hashlib.sha256()
     _add_strings(digest, pairs.row_keys())
     _add(digest, pairs.texts)
     if pairs.labels is not None:
         _add_strings(digest, pairs.label_names)
         _add(digest, pairs.labels)
-    if pictures or not isinstance(pairs.images, ImageFiles):
+    if images or not isinstance(pairs.images, ImageFiles):
         _add(digest, pairs.images)
     return digest.hexdigest()[:DIGITS]
 
 
 def digest_of(values: Any) -> str:
-    """The SHA-256 of a table, dense or sparse, of strings, or of the sizes of picture files."""
+    """Return the SHA-256 of a dense or sparse array, of strings, or of the sizes of files."""
     digest = hashlib.sha256()
     _add(digest, values)
     return digest.hexdigest()
@@ -91,7 +90,7 @@ def _add(digest: Any, values: Any) -> None:
         _add_strings(digest, [str(_size(path)) for path in values.paths])
     elif sp.issparse(values):
         table = sp.csr_array(values, copy=True)
-        table.sum_duplicates()  # which sorts each row too
+        table.sum_duplicates()  # also sorts each row
         _add_strings(digest, map(str, table.shape))
         for part in (table.indptr.astype("<i8"), table.indices.astype("<i8"), table.data):
             _add_array(digest, part)
@@ -113,7 +112,7 @@ def _add_strings(digest: Any, strings: Iterable[str]) -> None:
 
 
 def _size(path: Any) -> int:
-    """Of a picture in bytes; -1 where there is none."""
+    """Return the size of a file in bytes; -1 if it does not exist."""
     try:
         return int(path.stat().st_size)
     except OSError:

@@ -1,7 +1,7 @@
-"""Who is query, who is trained on: the published protocols, the same on every machine.
+"""Splits into train, validation, query and database, by the published protocols.
 
-Items are put into the order of the SHA-256 of ``seed:dataset:key`` and taken from the front, so
-that neither Python's hash nor NumPy's random stream decides, in any version of either.
+Items are ordered by the SHA-256 of ``seed:dataset:key`` and taken from the front, so a split does
+not depend on the machine, nor on the versions of Python and NumPy.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from corrhash.errors import InputError
 
 @dataclass(frozen=True)
 class Protocol:
-    """How many items play which part.
+    """Sizes of the parts of a split.
 
     Parameters
     ----------
     n_query, n_validation, n_train : of the whole dataset, or of each class.
-    per_class : whether they are drawn class by class.
-    source : whose protocol it is.
+    per_class : whether items are drawn class by class.
+    source : the papers that use the protocol.
     """
 
     n_query: int
@@ -38,13 +38,12 @@ class Protocol:
         for size in (self.n_query, self.n_validation, self.n_train):
             if not isinstance(size, int) or size < 1:
                 raise InputError(
-                    f"Every part of a split needs an item. Got {self.n_query} queries, "
-                    f"{self.n_validation} for validation and {self.n_train} for training. "
-                    "Use more items."
+                    "n_query, n_validation and n_train must be positive integers, got "
+                    f"{self.n_query}, {self.n_validation} and {self.n_train}. Use more items."
                 )
 
     def draw(self, pairs: PairedDataset, name: str, seed: int) -> RetrievalSplit:
-        """The split of a dataset called ``name``."""
+        """Draw the split of a dataset called ``name``."""
         sizes = {
             "n_query": self.n_query,
             "n_validation": self.n_validation,
@@ -59,19 +58,19 @@ PROTOCOLS = {
     "nuswide": Protocol(100, 50, 500, per_class=True, source="the paper of CHN"),
     "coco": Protocol(5000, 1000, 10000, source="most papers since 2017"),
 }
-"""Of the published datasets. Where a paper sets no validation items aside, a thousand are."""
+"""Protocols of the published datasets; 1,000 validation items where a paper has none."""
 
 LARGEST_PART = 1000
-"""Queries and validation items of the user's own data: a tenth each, and no more than this."""
+"""Queries and validation items of user data are a tenth each, but no more than this."""
 
 
 def protocol_of(name: str, sizes: Mapping[str, Any]) -> Protocol:
-    """The protocol of a published dataset, with other ``sizes`` (n_query, ...) if given."""
+    """Return the protocol of a published dataset, with ``sizes`` (n_query, ...) replaced."""
     return replace(PROTOCOLS[name], **{k: n for k, n in sizes.items() if n is not None})
 
 
 def hash_order(keys: Sequence[str], dataset: str, seed: int) -> np.ndarray:
-    """Rows ordered by the SHA-256 of ``seed:dataset:key``: no library's random stream decides.
+    """Return rows in the order of the SHA-256 of ``seed:dataset:key``.
 
     >>> hash_order(["im1", "im2", "im3"], "flickr", seed=0)
     array([1, 2, 0])
@@ -89,11 +88,11 @@ def draw_split(
     n_validation: int,
     n_train: int,
 ) -> RetrievalSplit:
-    """Query, validation and training items in hash order; the database is all but the queries.
+    """Take query, validation and training items in hash order; the rest is database only.
 
-    Items without any label may stay in the database but play no other part.
+    Items without any label are in the database only. Queries are not in the database.
     """
-    Protocol(n_query, n_validation, n_train)  # which refuses empty parts
+    Protocol(n_query, n_validation, n_train)  # refuses empty parts
     order = hash_order(pairs.row_keys(), name, seed)
     if pairs.labels is not None:
         labelled = np.diff(pairs.labels.indptr) > 0
@@ -101,8 +100,8 @@ def draw_split(
     wanted = n_query + n_validation + n_train
     if wanted > len(order):
         raise InputError(
-            f"{name} has {len(order)} labelled items, but {n_query} queries, {n_validation} for "
-            f"validation and {n_train} for training make {wanted}. Ask for fewer."
+            f"{name} has {len(order)} labelled items, but the split needs {wanted}: {n_query} "
+            f"queries, {n_validation} for validation and {n_train} for training. Ask for fewer."
         )
     query, validation, train = np.split(order[:wanted], np.cumsum([n_query, n_validation]))
     return split_of(pairs, name, train=train, validation=validation, query=query)
@@ -117,14 +116,14 @@ def draw_per_class(
     n_validation: int,
     n_train: int,
 ) -> RetrievalSplit:
-    """So many query, then validation, then training items of each class, no item twice.
+    """Draw query, then validation, then training items of each class, no item twice.
 
-    The rarest class draws first (ties by name), since later ones have more to choose from. An item
-    counts for the class that drew it, though it may carry others.
+    The rarest class draws first (ties by name). An item counts for the class that drew it, even if
+    it has other labels.
     """
     Protocol(n_query, n_validation, n_train)
     if pairs.labels is None:
-        raise InputError(f"{name} has no labels, so that nothing can be drawn class by class.")
+        raise InputError(f"{name} has no labels, so a split cannot be drawn class by class.")
     by_class = pairs.labels.tocsc()
     sizes = np.diff(by_class.indptr)
     names = list(pairs.label_names) or [f"{column:06}" for column in range(len(sizes))]
@@ -138,9 +137,9 @@ def draw_per_class(
         wanted = n_query + n_validation + n_train
         if len(rows) < wanted:
             raise InputError(
-                f"{name} has {len(rows)} items left of {names[column]!r}, but {n_query} queries, "
-                f"{n_validation} for validation and {n_train} for training make {wanted}. "
-                "Ask for fewer."
+                f"{name} has {len(rows)} items left of the class {names[column]!r}, but the split "
+                f"needs {wanted}: {n_query} queries, {n_validation} for validation and {n_train} "
+                "for training. Ask for fewer."
             )
         taken = rows[np.argsort(rank[rows])[:wanted]].astype(np.int64)
         free[taken] = False
@@ -149,12 +148,21 @@ def draw_per_class(
     return split_of(pairs, name, train=train, validation=validation, query=query)
 
 
-def draw_own(pairs: PairedDataset, seed: int, sizes: Mapping[str, int | None]) -> RetrievalSplit:
-    """A split of the user's own data: by default a tenth each to ask and to validate with.
+def draw_user_split(
+    pairs: PairedDataset, seed: int, sizes: Mapping[str, int | None], title: str = "The dataset"
+) -> RetrievalSplit:
+    """Draw a split of user data: by default a tenth each for queries and validation.
 
-    It depends on the keys and the seed, not on the name or place of the data.
+    It depends on the keys and the seed, not on the name or path of the data. ``title`` is what
+    errors call the data.
     """
     n = len(pairs) if pairs.labels is None else int((np.diff(pairs.labels.indptr) > 0).sum())
+    if n < 3:
+        items = f"{'' if pairs.labels is None else 'labelled '}item{'' if n == 1 else 's'}"
+        raise InputError(
+            f"{title} has {n} {items}, but a split needs at least 3 (query, validation and "
+            "training). Add more items."
+        )
     part = max(1, min(LARGEST_PART, n // 10))
     n_query = part if sizes["n_query"] is None else sizes["n_query"]
     n_validation = part if sizes["n_validation"] is None else sizes["n_validation"]
@@ -168,7 +176,7 @@ def draw_own(pairs: PairedDataset, seed: int, sizes: Mapping[str, int | None]) -
 def split_of(
     pairs: PairedDataset, name: str, *, train: np.ndarray, validation: np.ndarray, query: np.ndarray
 ) -> RetrievalSplit:
-    """The split with these rows; the database is everything but the queries."""
+    """Return the split with these rows; the database is everything but the queries."""
     in_database = np.ones(len(pairs), dtype=bool)
     in_database[query] = False
     return RetrievalSplit(pairs, train, validation, query, np.flatnonzero(in_database), name=name)

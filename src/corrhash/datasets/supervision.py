@@ -1,4 +1,4 @@
-"""What a method is taught: labels, words that act as labels, the pairing alone, or judged pairs."""
+"""Supervision: train on labels, pseudo-labels, the pairing alone, or relevance judgments."""
 
 from __future__ import annotations
 
@@ -8,149 +8,163 @@ from pathlib import Path
 
 import numpy as np
 
-from corrhash.atomic_write import atomic_write
-from corrhash.datasets.base import PairedDataset, RetrievalSplit, without_words
-from corrhash.datasets.judged_split import JudgedSplit, deal_out
-from corrhash.datasets.judgements import read_judgements
-from corrhash.datasets.label_words import FEWEST, LARGEST_SHARE, LabelWords, label_words
-from corrhash.datasets.text_files import read_text
+from corrhash._files import atomic_write, read_text
+from corrhash.datasets.base import PairedDataset, RetrievalSplit, is_empty_text
+from corrhash.datasets.judgments import SplitJudgments, read_judgments, split_judgments
+from corrhash.datasets.pseudo_labels import (
+    MAX_SHARE,
+    MIN_ITEMS,
+    PseudoLabels,
+    choose_pseudo_labels,
+)
 from corrhash.errors import InputError, did_you_mean
-from corrhash.relevance import Similarity
+from corrhash.similarity import Similarity
 
-CHOICES = ("labels", "words", "pairs")
-NOT_NEEDED = "none"
+CHOICES = ("labels", "pseudo-labels", "pairs")
+WAYS_OUT = (
+    "Add more items, choose the terms yourself (--pseudo-labels FILE), or train on pairs "
+    "(--method chn --supervision pairs)."
+)
+NONE = "none"
 
-WORDS_FILE = "words.txt"
-WORDS_SHOWN = 12
+PSEUDO_LABELS_FILE = "pseudo_labels.txt"
+TERMS_SHOWN = 12
 
-ENOUGH_TO_VALIDATE = 20
-"""Similar pairs among validation items; with fewer, MAP would say little about an epoch."""
+MIN_VALIDATION_PAIRS = 20
+"""With fewer similar pairs among validation items, their mAP is too noisy to select an epoch."""
 
 
 @dataclass(frozen=True, eq=False)
 class Supervision:
-    """Training and validation pairs as a method is taught with them.
+    """Training and validation pairs with the similarity that a method learns from.
 
-    Queries and database keep their true labels, so that models are measured alike.
+    Queries and database keep their true labels, so all models are evaluated alike.
 
     Parameters
     ----------
-    name : labels, words, pairs, the file of judged pairs, or none.
-    train, validation : what to give to ``fit``; without validation it holds out a tenth.
-    notes : sentences that tell what was made of the data.
-    words : the words that act as labels, as a list to edit; empty for other supervision.
+    name : labels, pseudo-labels, pairs, the name of the file of judgments, or none.
+    train, validation : arguments of ``fit``; without validation it holds out a tenth.
+    notes : sentences that describe the supervision.
+    pseudo_labels : the terms used as labels, as a list to edit; empty for other supervision.
     """
 
     name: str
     train: PairedDataset
     validation: PairedDataset | None
     notes: tuple[str, ...]
-    words: str = ""
+    pseudo_labels: str = ""
 
-    def save_words(self, folder: str | Path) -> Path | None:
-        """Write the list of words beside a model, if words act as labels."""
-        if not self.words:
+    def save_pseudo_labels(self, folder: str | Path) -> Path | None:
+        """Write the list of pseudo-labels into the folder of a model, if they are used."""
+        if not self.pseudo_labels:
             return None
-        path = Path(folder) / WORDS_FILE
+        path = Path(folder) / PSEUDO_LABELS_FILE
         with atomic_write(path) as file:
-            file.write(self.words.encode())
+            file.write(self.pseudo_labels.encode())
         return path
 
 
 def supervise(
     split: RetrievalSplit,
     choice: str | Path | None = None,
-    words_file: str | Path | None = None,
+    pseudo_labels_file: str | Path | None = None,
     *,
     needed: bool = True,
+    pairs_suffice: bool = True,
 ) -> Supervision:
-    """The training and validation pairs of a split with what tells similar from dissimilar.
+    """Return the training and validation pairs of a split with the chosen supervision.
 
     Parameters
     ----------
     split : a dataset, read.
-    choice : ``labels``; ``words``, of which those that at least 20 and at most a fifth of the
-        training items carry act as labels; ``pairs``, where an image is similar to its own text
-        alone; or a file of judged pairs. By default labels where there are any, else words where
-        one qualifies, else pairs.
-    words_file : the words that act as labels, one a line, in place of those that qualify.
-    needed : whether the method learns from any of these; ``Hasher.needs_labels`` tells.
+    choice : ``labels``; ``pseudo-labels``, the terms that at least 20 and at most a fifth of the
+        training items contain; ``pairs``, where an image is similar to its own text only; or a
+        file of relevance judgments. Defaults to labels if there are any, else pseudo-labels if
+        terms qualify that distinguish items, else pairs.
+    pseudo_labels_file : terms to use as labels, one per line, instead of those that qualify.
+    needed : whether the method uses supervision (``Hasher.needs_labels``).
+    pairs_suffice : whether the method can learn from pairs (``Hasher.learns_from_pairs``); if not,
+        they are never the default.
 
     Examples
     --------
     >>> from corrhash.datasets import load_dataset
-    >>> taught = supervise(load_dataset("synthetic"), "pairs")
-    >>> taught.train.similarity.block([0, 1], [0, 1])
+    >>> supervision = supervise(load_dataset("synthetic"), "pairs")
+    >>> supervision.train.similarity.block([0, 1], [0, 1])
     array([[ 1, -1],
            [-1,  1]], dtype=int8)
-    >>> print(taught.notes[0])
-    Supervision: pairs; an image is similar to its own text alone. 0.0333 % of the training pairs
+    >>> print(supervision.notes[0])
+    Supervision: pairs; an image is similar to its own text only. 0.0333 % of the training pairs
     are similar.
     """
-    check_choice(choice, words_file)
+    check_supervision(choice, pseudo_labels_file)
+    by_default = choice is pseudo_labels_file is None
     if not needed:
-        taught = _by_nothing(split, choice or words_file)
-    elif choice == "labels" or (choice is words_file is None and split.pairs.labels is not None):
-        taught = _by_labels(split)
-    elif choice in (None, "words"):
-        taught = _by_words(split, words_file, or_pairs=choice is words_file is None)
-    elif choice == "pairs":
-        taught = _by_pairs(split)
-    else:
-        taught = _by_judgements(split, Path(choice))
-    return replace(taught, notes=(*taught.notes, *_note_of_empty_texts(split.train)))
-
-
-def check_choice(choice: str | Path | None, words_file: str | Path | None = None) -> None:
-    """Whether :func:`supervise` knows such a supervision, asked before the work of reading data."""
-    if words_file is not None and choice not in (None, "words"):
-        raise InputError(
-            f"A list of words goes with the supervision 'words'. Got {str(choice)!r}. "
-            "Leave one of the two out."
+        result = _without_supervision(split, choice or pseudo_labels_file)
+    elif choice == "labels" or (by_default and split.pairs.labels is not None):
+        result = _from_labels(split)
+    elif choice in (None, "pseudo-labels"):
+        result = _from_pseudo_labels(
+            split, pseudo_labels_file, or_pairs=by_default and pairs_suffice
         )
-    if words_file is not None:
-        read_text(words_file)
+    elif choice == "pairs":
+        result = _from_pairs(split)
+    else:
+        result = _from_judgments(split, Path(choice))
+    return replace(result, notes=(*result.notes, *_note_on_empty_texts(split.train)))
+
+
+def check_supervision(
+    choice: str | Path | None, pseudo_labels_file: str | Path | None = None
+) -> None:
+    """Raise an error if :func:`supervise` does not accept its arguments, before data is read."""
+    if pseudo_labels_file is not None and choice not in (None, "pseudo-labels"):
+        raise InputError(
+            f"A file of pseudo-labels requires the supervision 'pseudo-labels', got "
+            f"{str(choice)!r}. Leave one of the two out."
+        )
+    if pseudo_labels_file is not None:
+        read_text(pseudo_labels_file)
     if choice not in (None, *CHOICES) and not Path(choice).is_file():
         raise InputError(
-            f"There is no supervision {str(choice)!r}, and no such file of judged pairs."
-            f"{did_you_mean(str(choice), CHOICES)} Choose {', '.join(CHOICES)}, or a file."
+            f"Unknown supervision {str(choice)!r}, and no file of relevance judgments has that "
+            f"path.{did_you_mean(str(choice), CHOICES)} Valid: {', '.join(CHOICES)}, or a file."
         )
 
 
-def _by_nothing(split: RetrievalSplit, unused: str | Path | None) -> Supervision:
+def _without_supervision(split: RetrievalSplit, unused: str | Path | None) -> Supervision:
     note = "Supervision: none; the method learns from the pairs alone"
-    note += "." if unused is None else f", and {str(unused)!r} plays no part."
-    return Supervision(NOT_NEEDED, split.train, _or_none(split.validation), (note,))
+    note += "." if unused is None else f", and ignores {str(unused)!r}."
+    return Supervision(NONE, split.train, _or_none(split.validation), (note,))
 
 
-def _by_labels(split: RetrievalSplit) -> Supervision:
+def _from_labels(split: RetrievalSplit) -> Supervision:
     if split.pairs.labels is None:
         raise InputError(
-            f"{split.name or 'The dataset'} has no labels. Let words act as labels, or learn from "
-            "the pairs: --supervision words or pairs."
+            f"{split.name or 'The dataset'} has no labels. Use --supervision pseudo-labels or "
+            "pairs."
         )
     train, validation = _labelled(split.train), _labelled(split.validation)
-    what = f"Supervision: labels, {split.pairs.labels.shape[1]:,} classes."
-    note = f"{what} {_note_of_labels(split, train)}"
+    classes = f"Supervision: labels, {split.pairs.labels.shape[1]:,} classes."
+    note = f"{classes} {_note_on_labels(split, train)}"
     return Supervision("labels", train, _or_none(validation), (note,))
 
 
-def _by_words(
-    split: RetrievalSplit, words_file: str | Path | None, *, or_pairs: bool
+def _from_pseudo_labels(
+    split: RetrievalSplit, path: str | Path | None, *, or_pairs: bool
 ) -> Supervision:
-    """Words as labels; ``or_pairs`` says whether the pairing may do if no word qualifies."""
-    words = label_words(split, words_file)
-    if not words.names and or_pairs:
-        return _by_pairs(split)
-    if not words.names:
+    """Use pseudo-labels; with ``or_pairs``, the pairing alone if terms distinguish no items."""
+    found = choose_pseudo_labels(split, path)
+    if not found.names and or_pairs:
+        return _from_pairs(split)
+    if not found.names:
         raise InputError(
-            f"No word is carried by at least {FEWEST} of the {len(split.train):,} training items "
-            f"and by at most {100 * LARGEST_SHARE:.0f} % of them, so that none can act as a label. "
-            "Choose words yourself (--words FILE), or learn from the pairs (--supervision pairs)."
+            f"No term occurs in at least {MIN_ITEMS} of the {len(split.train):,} training items "
+            f"and in at most {100 * MAX_SHARE:.0f} % of them. {WAYS_OUT}"
         )
     train, validation = (
         _labelled(
-            replace(part, labels=words.labels[rows], label_names=words.names, labels_are_words=True)
+            replace(part, labels=found.labels[rows], label_names=found.names, pseudo_labels=True)
         )
         for part, rows in (
             (split.train, split.train_rows),
@@ -158,104 +172,119 @@ def _by_words(
         )
     )
     if not len(train):
+        raise InputError(f"No training item contains a term of {path}. Choose more frequent ones.")
+    if _all_alike(train) and or_pairs:
+        return _from_pairs(split)
+    if _all_alike(train):
         raise InputError(
-            f"No training item carries one of the words in {words_file}. Choose more frequent ones."
+            f"All {len(train):,} training items with a pseudo-label have the same "
+            f"({', '.join(found.names[:TERMS_SHOWN])}), so there is nothing to learn. {WAYS_OUT}"
         )
-    note = f"{_note_of_words(words)} {_note_of_labels(split, train)}"
-    return Supervision("words", train, _or_none(validation), (note,), words.text)
+    note = f"{_note_on_pseudo_labels(found)} {_note_on_labels(split, train)}"
+    return Supervision("pseudo-labels", train, _or_none(validation), (note,), found.text)
 
 
-def _by_pairs(split: RetrievalSplit) -> Supervision:
+def _from_pairs(split: RetrievalSplit) -> Supervision:
     train, validation = (
-        replace(part.without_labels(), similarity=Similarity.partners(len(part)))
+        replace(part.without_labels(), similarity=Similarity.paired(len(part)))
         for part in (split.train, split.validation)
     )
     assert train.similarity is not None
-    what = "Supervision: pairs; an image is similar to its own text alone."
-    note = f"{what} {_note_of_share(train.similarity)}"
+    rule = "Supervision: pairs; an image is similar to its own text only."
+    note = f"{rule} {_note_on_share(train.similarity)}"
     return Supervision("pairs", train, _or_none(validation), (note,))
 
 
-def _by_judgements(split: RetrievalSplit, path: Path) -> Supervision:
-    judgements = read_judgements(path, split.pairs.row_keys())
-    judged = deal_out(judgements.triples, split)
-    if not judged.train.n_known:
+def _from_judgments(split: RetrievalSplit, path: Path) -> Supervision:
+    judgments = read_judgments(path, split.pairs.row_keys())
+    by_part = split_judgments(judgments.triples, split)
+    if not by_part.train.n_judged:
         raise InputError(
-            f"None of the {len(judgements.triples):,} judged pairs in {path} is of two training "
-            "items. Queries and validation items are kept apart: judge more pairs, or other ones."
+            f"None of the {len(judgments.triples):,} judgments in {path} is about two training "
+            "items. Judgments about queries and validation items are not trained on: add more."
         )
     train, validation = (
         replace(part.without_labels(), similarity=similarity)
-        for part, similarity in ((split.train, judged.train), (split.validation, judged.validation))
+        for part, similarity in (
+            (split.train, by_part.train),
+            (split.validation, by_part.validation),
+        )
     )
-    enough = judged.validation.gains().nnz >= ENOUGH_TO_VALIDATE
+    enough = by_part.validation.gains().nnz >= MIN_VALIDATION_PAIRS
     notes = (
-        f"Supervision: {path.name}, {judged.train.n_known:,} judged pairs of training items. "
-        f"{_note_of_share(judged.train)} {_note_of_unknown(judged.train)}",
-        *_notes_of_the_rest(judged, judgements.repeated, enough=enough),
+        f"Supervision: {path.name}, {by_part.train.n_judged:,} judgments about training items. "
+        f"{_note_on_share(by_part.train)} {_note_on_unjudged(by_part.train)}",
+        *_notes_on_other_judgments(by_part, judgments.repeated, enough=enough),
     )
     return Supervision(path.name, train, validation if enough else None, notes)
 
 
 def _labelled(pairs: PairedDataset) -> PairedDataset:
-    """The items with a label: one without is similar to nothing, not even to its own text."""
+    """Return the items with a label: others would be similar to nothing, not to their own text."""
     assert pairs.labels is not None
     has_label = np.diff(pairs.labels.indptr) > 0
     return pairs if has_label.all() else pairs.take(has_label)
+
+
+def _all_alike(pairs: PairedDataset) -> bool:
+    """Return whether all items have the same labels."""
+    assert pairs.labels is not None
+    counts = np.asarray(pairs.labels.sum(axis=0, dtype=np.int64))
+    return bool(np.isin(counts, (0, len(pairs))).all())
 
 
 def _or_none(validation: PairedDataset) -> PairedDataset | None:
     return validation if len(validation) else None
 
 
-def _note_of_words(words: LabelWords) -> str:
-    shown = ", ".join(words.names[:WORDS_SHOWN])
-    more = f" and {len(words.names) - WORDS_SHOWN:,} more" if len(words.names) > WORDS_SHOWN else ""
-    return f"Supervision: {len(words.names):,} words act as labels: {shown}{more}."
+def _note_on_pseudo_labels(found: PseudoLabels) -> str:
+    shown, n_more = ", ".join(found.names[:TERMS_SHOWN]), len(found.names) - TERMS_SHOWN
+    more = f" and {n_more:,} more" if n_more > 0 else ""
+    n = f"{len(found.names):,} pseudo-label{'s' * (len(found.names) != 1)}"
+    return f"Supervision: {n}: {shown}{more}."
 
 
-def _note_of_labels(split: RetrievalSplit, train: PairedDataset) -> str:
-    n, n_left_out = len(split.train), len(split.train) - len(train)
-    left_out = f"{n_left_out:,} of {n:,} training items carry none and are left out."
-    return f"{left_out} {_note_of_share(Similarity.from_labels(train.labels))}"
+def _note_on_labels(split: RetrievalSplit, train: PairedDataset) -> str:
+    n, n_skipped = len(split.train), len(split.train) - len(train)
+    skipped = f"{n_skipped:,} of {n:,} training items have none and are skipped."
+    return f"{skipped} {_note_on_share(Similarity.from_labels(train.labels))}"
 
 
-def _note_of_share(relation: Similarity) -> str:
-    kind = "training" if relation.judged is None else "judged"
-    return f"{100 * relation.share_similar:.3g} % of the {kind} pairs are similar."
+def _note_on_share(similarity: Similarity) -> str:
+    kind = "training" if similarity.judgments is None else "judged"
+    return f"{100 * similarity.share_similar:.3g} % of the {kind} pairs are similar."
 
 
-def _note_of_unknown(judged: Similarity) -> str:
-    assert judged.judged is not None
-    known = judged.judged.tocoo()
-    n_images = judged.shape[0] - len(np.unique(known.row))
-    n_texts = judged.shape[1] - len(np.unique(known.col))
-    return f"{n_images:,} training images and {n_texts:,} training texts are in no judged pair."
+def _note_on_unjudged(similarity: Similarity) -> str:
+    assert similarity.judgments is not None
+    known = similarity.judgments.tocoo()
+    n_images = similarity.shape[0] - len(np.unique(known.row))
+    n_texts = similarity.shape[1] - len(np.unique(known.col))
+    return f"{n_images:,} training images and {n_texts:,} training texts have no judgment."
 
 
-def _notes_of_the_rest(judged: JudgedSplit, repeated: list[int], *, enough: bool) -> Iterator[str]:
-    """What became of the judged pairs that are not trained on."""
+def _notes_on_other_judgments(
+    by_part: SplitJudgments, repeated: list[int], *, enough: bool
+) -> Iterator[str]:
+    """Yield what becomes of the judgments that are not trained on."""
     yield (
-        f"{judged.n_of_queries:,} judged pairs touch a query and are left out; {judged.n_across:,} "
-        "more are not of two training or two validation items."
+        f"{by_part.n_of_queries:,} judgments about queries are skipped, and {by_part.n_across:,} "
+        "others that are not about two training or two validation items."
     )
-    n_similar = judged.validation.gains().nnz
+    n_similar = by_part.validation.gains().nnz
     if enough:
-        yield f"Validation asks for {n_similar:,} similar pairs among validation items."
+        yield f"Validation uses {n_similar:,} similar pairs of validation items."
     else:
         yield (
-            f"Only {n_similar:,} similar pairs are among validation items, so that a tenth of the "
-            "judged pairs is held out for validation."
+            f"Only {n_similar:,} similar pairs are among validation items, so a tenth of the "
+            "judgments is held out for validation."
         )
     if repeated:
-        yield (
-            f"{len(repeated):,} lines say again what another line says (the first is line "
-            f"{repeated[0]}) and count once."
-        )
+        yield f"{len(repeated):,} repeated lines (the first is line {repeated[0]}) are ignored."
 
 
-def _note_of_empty_texts(train: PairedDataset) -> tuple[str, ...]:
-    n_empty = int(without_words(train.texts).sum())
+def _note_on_empty_texts(train: PairedDataset) -> tuple[str, ...]:
+    n_empty = int(is_empty_text(train.texts).sum())
     if not n_empty:
         return ()
-    return (f"{n_empty:,} of {len(train):,} training texts have no word of the vocabulary.",)
+    return (f"{n_empty:,} of {len(train):,} training texts have no term of the vocabulary.",)

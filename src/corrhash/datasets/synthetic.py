@@ -1,4 +1,4 @@
-"""make_pairs(): feature vectors with tags and labels, instant and learnable."""
+"""Synthetic data: image features with tags and labels, generated in an instant."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from corrhash.errors import InputError
 N_LATENT = 32
 N_NUISANCE = 48
 N_FEATURES = 256
-N_WORDS = 400
+N_TAGS = 400
 TAGS_DRAWN = 9.2
 LABEL_COUNTS = (0.46, 0.38, 0.16)  # shares of items with one, two and three labels
 
@@ -28,23 +28,23 @@ def make_pairs(
     tag_noise: float = 0.35,
     seed: int = 0,
 ) -> PairedDataset:
-    """Pairs of image features and tags that share a hidden cause.
+    """Generate pairs of image features and tags from a shared latent vector.
 
-    Each item carries one to three concepts. The sum of their vectors, with noise that both sides
-    see, is its latent vector. The image side mixes it with nuisance factors through a random
-    two-layer network (256 features, about half of them zero); the text side draws about 8 tags of
-    400 by their fit to the latent vector, some of them from a background of common words.
+    Each item has one to three concepts. The sum of their vectors, with noise that both modalities
+    share, is its latent vector. Image features mix it with nuisance factors through a random
+    two-layer network (256 features, about half of them zero). The text has about 8 of 400 tags,
+    drawn by their fit to the latent vector, and some from a background of common tags.
 
     Parameters
     ----------
     n : number of pairs.
-    n_concepts, zipf : number of labels, and how unevenly they are spread. With the defaults two
-        items share a label with probability about .33; with 20 concepts and 0.6 about .19.
-    instance_noise : deviation of what makes an item unlike others of its concepts.
-    nuisance : deviation of the factors that only the image side has.
+    n_concepts, zipf : number of labels, and exponent of their frequencies. With the defaults two
+        items share a label with probability 0.33; with 20 concepts and 0.6, with 0.19.
+    instance_noise : standard deviation of the noise of each item.
+    nuisance : standard deviation of the factors that only image features have.
     tag_noise : share of tags drawn from the background.
-    seed : the same seed and ``n`` give the same pairs; another ``n`` gives other items of the same
-        world (the same concepts, words and maps).
+    seed : the same seed and ``n`` give the same pairs; another ``n`` gives other items from the
+        same concepts, tags and maps.
 
     Examples
     --------
@@ -52,11 +52,11 @@ def make_pairs(
     PairedDataset(500 pairs: images 256 features, texts 400 features, 12 labels)
     """
     if n < 1:
-        raise InputError(f"make_pairs needs at least one pair. Got n={n}.")
+        raise InputError(f"n must be at least 1, got {n}.")
     if seed < 0:
-        raise InputError(f"seed must be 0 or more. Got {seed}.")
+        raise InputError(f"seed must be at least 0, got {seed}.")
     if n_concepts < 3:
-        raise InputError(f"Items carry up to three concepts. Got n_concepts={n_concepts}.")
+        raise InputError(f"n_concepts must be at least 3, got {n_concepts}.")
     world, items = (np.random.default_rng([seed, part]) for part in (0, 1))
     labels = _draw_labels(items, n, n_concepts, zipf)
     concepts = world.standard_normal((n_concepts, N_LATENT))
@@ -72,7 +72,7 @@ def make_pairs(
 
 
 def _draw_labels(rng: np.random.Generator, n: int, n_concepts: int, zipf: float) -> np.ndarray:
-    """(n, n_concepts) 0/1: one to three concepts each, frequent ones more often."""
+    """Return (n, n_concepts) of 0 and 1: one to three concepts each."""
     frequency = np.arange(1, n_concepts + 1) ** -zipf
     # The largest of log-frequency plus Gumbel noise: a draw without replacement.
     keys = np.log(frequency) + rng.gumbel(size=(n, n_concepts))
@@ -84,7 +84,7 @@ def _draw_labels(rng: np.random.Generator, n: int, n_concepts: int, zipf: float)
 def _image_features(
     world: np.random.Generator, items: np.random.Generator, latent: np.ndarray, nuisance: float
 ) -> np.ndarray:
-    """(n, 256) float32: a random two-layer map of latent and nuisance factors, rectified."""
+    """Return (n, 256) float32: a random two-layer map of latent and nuisance factors, rectified."""
     hidden_map = world.standard_normal((N_LATENT + N_NUISANCE, N_FEATURES))
     output_map = world.standard_normal((N_FEATURES, N_FEATURES)) / np.sqrt(N_FEATURES)
     factors = nuisance * items.standard_normal((len(latent), N_NUISANCE))
@@ -97,17 +97,17 @@ def _image_features(
 def _tags(
     world: np.random.Generator, items: np.random.Generator, latent: np.ndarray, tag_noise: float
 ) -> sp.csr_array:
-    """(n, 400) of 0 and 1: tags drawn by their fit to the latent vector, or from the background."""
-    word_vectors = world.standard_normal((N_LATENT, N_WORDS))
-    background = softmax(world.standard_normal(N_WORDS))
-    fitting = softmax(latent @ word_vectors / np.sqrt(N_LATENT) * 1.4, axis=1)
+    """Return (n, 400) of 0 and 1: tags drawn by fit to the latent vector or from the background."""
+    tag_vectors = world.standard_normal((N_LATENT, N_TAGS))
+    background = softmax(world.standard_normal(N_TAGS))
+    fitting = softmax(latent @ tag_vectors / np.sqrt(N_LATENT) * 1.4, axis=1)
     chances = (1 - tag_noise) * fitting + tag_noise * background
     drawn = items.poisson(TAGS_DRAWN * chances)
     return sp.csr_array((drawn > 0).astype(np.float32))
 
 
 def load(seed: int = 0, n: int = 7800) -> RetrievalSplit:
-    """Synthetic features and tags: instant, nothing to download; for trials and tests."""
+    """Synthetic features and tags: generated in an instant, for trials and tests."""
     pairs = make_pairs(n, seed=seed)
     part = n * 400 // 7800
     return draw_split(

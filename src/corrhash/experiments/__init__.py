@@ -1,1 +1,1 @@
-"""From a trained method to numbers and pictures."""
+"""Studies: plans, experiments, results and reports."""

@@ -1,4 +1,4 @@
-"""Experiment: what to run, as a value whose name is the name of its result."""
+"""Experiment: one model to train and evaluate, and the data that it uses."""
 
 from __future__ import annotations
 
@@ -7,47 +7,58 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal
 
 from corrhash.codes import check_n_bits
+from corrhash.datasets import DATASETS, TextOptions, load_dataset
+from corrhash.datasets.base import RetrievalSplit
 from corrhash.errors import InputError
+from corrhash.experiments.options import method_class
 
 Settings = tuple[tuple[str, Any], ...]
-"""Names and values in order of name: a dictionary that can be hashed."""
+"""Names and values, sorted by name: a hashable dictionary."""
 
 Bits = int | Literal["labels"]
-"""The length of a code; ``labels`` is one bit a label, the own length of a classifier."""
+"""A code length; ``labels`` is one bit per label, as a classifier without projection has."""
 
-PICTURES = "pictures"
-"""The image features of a method that reads pictures as they are."""
+RAW_IMAGES = "raw"
+"""The image features of a method that reads images, not feature vectors."""
+
+TEXT_OPTION = "texts."
+"""Prefix of the options of :class:`TextOptions` in a plan, such as ``texts.top``."""
+
+CACHED_SPLITS = 2
+"""Splits that a process keeps in memory: experiments on the same data run in a row."""
 
 KEY_DIGITS = 12
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One model to train and to measure.
+    """One model to train and evaluate. Its name is the name of its result file.
 
     Parameters
     ----------
-    dataset : its name; where its files are is told to :func:`corrhash.experiments.run.run`.
+    dataset : name; :func:`corrhash.experiments.runner.run` receives the location of its files.
     method : a name in ``METHODS``, or ``package.module:Class``.
-    n_bits : length of the codes, or ``labels`` for one bit a label.
-    seed : of split, initialisation and sampling.
-    row : its name in tables; the method's if empty.
-    params : settings that differ from the method's defaults.
+    n_bits : code length, or ``labels`` for one bit per label.
+    seed : of split, initialization and sampling.
+    row : its name in tables; by default the method.
+    params : settings that differ from the defaults of the method.
     options : of the dataset, such as ``n``.
-    image_features : what pictures become; ``pictures`` leaves them as they are, None is what the
-        method asks for.
-    supervision : what teaches the method: ``labels``, ``words`` or ``pairs``.
-    literal : the published settings of a method that has them.
-    unseen : hold a quarter of the labels out of training and ask for them alone.
+    image_features : feature extractor for images; ``raw`` passes images unchanged, None is the
+        default of the method.
+    supervision : ``labels``, ``pseudo-labels`` or ``pairs``.
+    paper_settings : whether to start from the settings of the method's paper.
+    unseen : whether to hold a quarter of the labels out of training and evaluate on them alone.
 
     Examples
     --------
-    >>> experiment = Experiment("synthetic", "cvh", 16, seed=0, params=settings({"eps": 0.5}))
-    >>> experiment.name
-    'synthetic-cvh-16-0-3bbc2a64098b'
+    >>> experiment = Experiment("synthetic", "cvh", 16, seed=0, params=settings({"ridge": 0.5}))
+    >>> experiment.name[:19]
+    'synthetic-cvh-16-0-'
     """
 
     dataset: str
@@ -59,7 +70,7 @@ class Experiment:
     options: Settings = ()
     image_features: str | None = None
     supervision: str = "labels"
-    literal: bool = False
+    paper_settings: bool = False
     unseen: bool = False
 
     def __post_init__(self) -> None:
@@ -69,40 +80,41 @@ class Experiment:
 
     @property
     def key(self) -> str:
-        """Of every field: another setting never takes the place of an old number."""
+        """A checksum of every field: changed settings never reuse an old result."""
         content = json.dumps(self.as_dict(), sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:KEY_DIGITS]
 
     @property
     def name(self) -> str:
-        """The name of the result's files."""
-        words = [self.dataset, self.row, str(self.n_bits), str(self.seed)]
-        words += ["unseen"] if self.unseen else []
-        return "-".join([*(re.sub(r"[^A-Za-z0-9]+", "_", word) for word in words), self.key])
+        """The name of the result files, without suffix."""
+        parts = [self.dataset, self.row, str(self.n_bits), str(self.seed)]
+        parts += ["unseen"] if self.unseen else []
+        return "-".join([*(re.sub(r"[^A-Za-z0-9]+", "_", part) for part in parts), self.key])
 
     def __str__(self) -> str:
         unseen = ", unseen labels" if self.unseen else ""
         return f"{self.row}, {self.n_bits} bits, seed {self.seed}{unseen} on {self.dataset}"
 
     def as_dict(self) -> dict[str, Any]:
-        """In a form that JSON can hold."""
-        plain = asdict(self)
-        return plain | {name: dict(plain[name]) for name in ("params", "options")}
+        """Return the fields in a form that JSON can hold."""
+        values = asdict(self)
+        return values | {name: dict(values[name]) for name in ("params", "options")}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Experiment:
-        """What :meth:`as_dict` gave."""
+        """Return the experiment that :meth:`as_dict` described."""
         known = {field.name for field in fields(cls)}
         if set(values) != known:
             raise InputError(
-                f"An experiment has {', '.join(sorted(known))}. Got {', '.join(sorted(values))}."
+                f"An experiment has the fields {', '.join(sorted(known))}, got "
+                f"{', '.join(sorted(values))}."
             )
         nested = {name: settings(values[name]) for name in ("params", "options")}
         return cls(**{**values, **nested})
 
 
 def settings(values: Mapping[str, Any]) -> Settings:
-    """Names and values, sorted and hashable: lists become tuples.
+    """Return names and values, sorted and hashable: lists become tuples.
 
     >>> settings({"b": [1, 2], "a": None})
     (('a', None), ('b', (1, 2)))
@@ -114,18 +126,18 @@ def _hashable(value: Any) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, (list, tuple)) else value
 
 
-def grid(
+def experiment_grid(
     datasets: Iterable[str],
     methods: Sequence[str],
     n_bits: Sequence[Bits],
     seeds: Sequence[int] = (0,),
     params: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[Experiment]:
-    """Every method on every dataset, at every length, with every seed.
+    """Return the experiments of every method on every dataset, with every code length and seed.
 
-    ``params`` maps methods to their settings. Experiments on the same data stand together.
+    ``params`` maps methods to their settings. Experiments on the same data are adjacent.
 
-    >>> [e.name[:15] for e in grid(["synthetic"], ["cvh", "scm"], [16])]
+    >>> [e.name[:15] for e in experiment_grid(["synthetic"], ["cvh", "scm"], [16])]
     ['synthetic-cvh-1', 'synthetic-scm-1']
     """
     chosen = params or {}
@@ -136,3 +148,60 @@ def grid(
         for method in methods
         for length in n_bits
     ]
+
+
+def load_split(experiment: Experiment, locations: Mapping[str, str]) -> RetrievalSplit:
+    """Load the dataset of an experiment, split by its seed, with its image features.
+
+    ``locations`` maps dataset names to the root folder of a dataset in ``DATASETS``, or else to
+    anything that :func:`load_dataset` accepts.
+    """
+    name, location = experiment.dataset, locations.get(experiment.dataset)
+    options = experiment.options
+    if location is not None and name in DATASETS:
+        options = (*options, ("root", location))
+    features = image_features_of(experiment)
+    return _load(
+        name if location is None or name in DATASETS else location,
+        experiment.seed,
+        None if features == RAW_IMAGES else _feature_file(features, location or "."),
+        options,
+    )
+
+
+def image_features_of(experiment: Experiment) -> str:
+    """Return the feature extractor of an experiment, or the default of its method."""
+    return experiment.image_features or method_class(experiment.method).image_features or RAW_IMAGES
+
+
+@lru_cache(maxsize=CACHED_SPLITS)
+def _load(location: str, seed: int, features: str | None, options: Settings) -> RetrievalSplit:
+    text = {
+        name.removeprefix(TEXT_OPTION): v for name, v in options if name.startswith(TEXT_OPTION)
+    }
+    rest: dict[str, Any] = {name: v for name, v in options if not name.startswith(TEXT_OPTION)}
+    if text:
+        rest["texts"] = TextOptions(**text)
+    return load_dataset(location, seed=seed, image_features=features, **rest)
+
+
+def _feature_file(features: str, location: str) -> str:
+    """Return the path of a feature file next to the data, or the name of an extractor unchanged."""
+    folder = Path(location) if Path(location).is_dir() else Path(location).parent
+    path = folder / features
+    return str(path) if path.is_file() else features
+
+
+def parse_locations(assignments: list[str]) -> dict[str, str]:
+    """Parse the locations of datasets.
+
+    >>> parse_locations(["photos=/data/photos"])
+    {'photos': '/data/photos'}
+    """
+    locations = {}
+    for text in assignments:
+        name, equals, location = text.partition("=")
+        if not (name and equals and location):
+            raise InputError(f"Give the location of a dataset as NAME=LOCATION, got {text!r}.")
+        locations[name] = location
+    return locations

@@ -1,4 +1,4 @@
-"""Plan: datasets, methods, lengths and seeds of a study, read from a TOML file."""
+"""Plan: the datasets, methods, code lengths and seeds of a study, read from a TOML file."""
 
 from __future__ import annotations
 
@@ -12,8 +12,13 @@ from typing import Any
 from corrhash.datasets.supervision import CHOICES
 from corrhash.errors import InputError
 from corrhash.experiments.experiment import Bits, Experiment, settings
-from corrhash.experiments.settings import method_class, new_hasher
-from corrhash.experiments.tuning import MOST_CONFIGURATIONS, TUNING_BITS, configurations
+from corrhash.experiments.options import method_class, new_hasher
+
+MAX_CONFIGURATIONS = 8
+"""How many settings tuning compares at most: the same budget for every method."""
+
+TUNING_BITS = 32
+"""Code length at which settings are tuned; they are then used at all lengths."""
 
 KEYS = {
     "datasets": list,
@@ -33,15 +38,20 @@ ROW_KEYS = {
     "n_bits": list,
     "seeds": list,
     "image_features": str,
-    "literal": bool,
+    "paper_settings": bool,
     "tune": bool,
 }
 UNSEEN_KEYS = {"methods": list, "n_bits": list, "seeds": list}
+EXAMPLES = {
+    "datasets": 'datasets = ["synthetic"]',
+    "methods": 'methods = ["chn", "cvh"]',
+    "n_bits": "n_bits = [16, 32]",
+}
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the tables: a method with its settings, and what tuning tries.
+    """A row of the tables: a method with its settings and its tuning grid.
 
     ``n_bits`` and ``seeds`` are those of the plan if None.
     """
@@ -53,23 +63,23 @@ class Row:
     n_bits: Sequence[Bits] | None = None
     seeds: Sequence[int] | None = None
     image_features: str | None = None
-    literal: bool = False
+    paper_settings: bool = False
     tune: bool = True
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a study runs: every row on every dataset, at every length, with every seed.
+    """What a study runs: every row on every dataset, at every code length, with every seed.
 
     Parameters
     ----------
     datasets : names; ``data`` holds their options.
     rows : methods with their settings.
-    n_bits, seeds : of the rows that have none of their own.
-    tune : choose settings on validation items first.
-    tuning_seed : with which seed they are compared, whatever part of the plan is run.
-    supervision : what teaches the methods.
-    unseen : which rows, lengths and seeds are also measured on labels held out of training.
+    n_bits, seeds : of the rows that do not define their own.
+    tune : whether to choose settings by validation mAP first.
+    tuning_seed : seed of the tuning trials, whichever part of the plan is run.
+    supervision : supervision of the methods.
+    unseen : rows, code lengths and seeds to evaluate on held-out labels as well.
     """
 
     datasets: tuple[str, ...]
@@ -83,36 +93,35 @@ class Plan:
     unseen: Mapping[str, Sequence[Any]] | None = None
 
     def trials(self) -> dict[tuple[str, str], list[Experiment]]:
-        """For each dataset and row the settings to compare; none where there is no choice.
+        """Return the tuning trials of each dataset and row that has a choice of settings.
 
-        At 32 bits with the first seed, by the rules of ``docs/study.md``.
+        They run at 32 bits with the first seed; ``docs/guides/rerun_study.md`` gives the rules.
         """
-        compared: dict[tuple[str, str], list[Experiment]] = {}
+        trials: dict[tuple[str, str], list[Experiment]] = {}
         for dataset, row in product(self.datasets, self.rows):
-            own = (row.n_bits or self.n_bits) == ("labels",)
+            only_labels = (row.n_bits or self.n_bits) == ("labels",)
+            n_bits: Bits = "labels" if only_labels else TUNING_BITS
             tried = configurations(row.grid)
             if self.tune and row.tune and len(tried) > 1:
-                compared[dataset, row.name] = [
-                    self._experiment(
-                        dataset, row, "labels" if own else TUNING_BITS, self.tuning_seed, chosen
-                    )
+                trials[dataset, row.name] = [
+                    self._experiment(dataset, row, n_bits, self.tuning_seed, chosen)
                     for chosen in tried
                 ]
-        return compared
+        return trials
 
-    def experiments(self, chosen: Mapping[tuple[str, str], dict[str, Any]]) -> list[Experiment]:
-        """Everything to run, with the settings that tuning chose; same data stands together."""
-        cells = []
+    def experiments(self, tuned: Mapping[tuple[str, str], dict[str, Any]]) -> list[Experiment]:
+        """Return everything to run with the tuned settings; same data is adjacent."""
+        experiments = []
         for dataset, row in product(self.datasets, self.rows):
-            found = chosen.get((dataset, row.name), {})
+            chosen = tuned.get((dataset, row.name), {})
             for seed, n_bits in product(row.seeds or self.seeds, row.n_bits or self.n_bits):
-                cell = self._experiment(dataset, row, n_bits, seed, found)
-                cells.append(cell)
-                if self._asks_unseen(row, n_bits, seed):
-                    cells.append(replace(cell, unseen=True))
-        place = {dataset: number for number, dataset in enumerate(self.datasets)}
+                experiment = self._experiment(dataset, row, n_bits, seed, chosen)
+                experiments.append(experiment)
+                if self._includes_unseen(row, n_bits, seed):
+                    experiments.append(replace(experiment, unseen=True))
+        order = {dataset: number for number, dataset in enumerate(self.datasets)}
         return sorted(
-            cells, key=lambda e: (place[e.dataset], e.unseen, e.seed, e.image_features or "")
+            experiments, key=lambda e: (order[e.dataset], e.unseen, e.seed, e.image_features or "")
         )
 
     def only(
@@ -124,16 +133,16 @@ class Plan:
         tune: bool | None = None,
         supervision: str | None = None,
     ) -> Plan:
-        """A part of the plan, or the whole of it tuned or taught otherwise.
+        """Return a part of the plan, or the plan with other tuning or supervision.
 
-        Rows that have lengths or seeds of their own are left out where none of them is wanted.
+        Rows that define their own code lengths or seeds are skipped if none of them is selected.
         """
         methods, n_bits, seeds = tuple(methods), tuple(n_bits), tuple(seeds)
         for name in methods:
             _check_known(name, [row.name for row in self.rows], "The plan has no method")
         rows = [row for row in self.rows if not methods or row.name in methods]
         rows = [
-            replace(row, n_bits=_among(row.n_bits, n_bits), seeds=_among(row.seeds, seeds))
+            replace(row, n_bits=_selected(row.n_bits, n_bits), seeds=_selected(row.seeds, seeds))
             for row in rows
         ]
         return replace(
@@ -160,29 +169,33 @@ class Plan:
             options=settings(options),
             image_features=row.image_features or features,
             supervision=self.supervision,
-            literal=row.literal,
+            paper_settings=row.paper_settings,
         )
 
-    def _asks_unseen(self, row: Row, n_bits: Bits, seed: int) -> bool:
+    def _includes_unseen(self, row: Row, n_bits: Bits, seed: int) -> bool:
         if self.unseen is None:
             return False
-        wanted = {"methods": row.name, "n_bits": n_bits, "seeds": seed}
-        return all(value in self.unseen.get(key, (value,)) for key, value in wanted.items())
+        values = {"methods": row.name, "n_bits": n_bits, "seeds": seed}
+        return all(value in self.unseen.get(key, (value,)) for key, value in values.items())
 
 
-def _among(own: Sequence[Any] | None, wanted: Sequence[Any]) -> tuple[Any, ...] | None:
-    """What of a row's own lengths or seeds is wanted; None where it has none of its own."""
-    return None if own is None else tuple(each for each in own if not wanted or each in wanted)
+def configurations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return all combinations of the values in a grid; one empty combination if it is empty.
+
+    >>> configurations({"ridge": (0.1, 1.0), "seed": (0,)})
+    [{'ridge': 0.1, 'seed': 0}, {'ridge': 1.0, 'seed': 0}]
+    """
+    return [dict(zip(grid, chosen, strict=True)) for chosen in product(*grid.values())]
 
 
 def read_plan(path: str | Path) -> Plan:
-    """The plan in a TOML file, checked to its last setting before anything runs."""
+    """Read a plan from a TOML file and check every setting before anything runs."""
     try:
         content = tomllib.loads(Path(path).read_text())
     except OSError as error:
         raise InputError(f"Cannot read the plan {path}: {error.strerror}.") from error
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is not TOML: {error}.") from error
+        raise InputError(f"{path} is not valid TOML: {error}.") from error
     try:
         return parse_plan(content)
     except InputError as error:
@@ -190,25 +203,27 @@ def read_plan(path: str | Path) -> Plan:
 
 
 def parse_plan(content: Mapping[str, Any]) -> Plan:
-    """The plan in a dictionary, as TOML gives it."""
+    """Return the plan that a dictionary, parsed from TOML, describes."""
     _check_keys(content, KEYS, "a plan")
-    for key in ("datasets", "methods", "n_bits"):
+    for key, example in EXAMPLES.items():
         if not content.get(key):
-            raise InputError(f"{key} is missing. Write for instance {_EXAMPLES[key]}.")
+            raise InputError(f"{key} is missing. Add it, for example: {example}.")
     names = content["methods"]
     for table in ("rows", "params", "grid"):
         for name in content.get(table, {}):
-            _check_known(name, names, f"[{table}] is of a method that is not listed:")
+            _check_known(name, names, f"[{table}] names a method that the plan does not list:")
     for name in content.get("data", {}):
-        _check_known(name, content["datasets"], "[data] is of a dataset that is not listed:")
+        _check_known(
+            name, content["datasets"], "[data] names a dataset that the plan does not list:"
+        )
     unseen = content.get("unseen")
     if unseen is not None:
         _check_keys(unseen, UNSEEN_KEYS, "[unseen]")
         for name in unseen.get("methods", []):
-            _check_known(name, names, "[unseen] names a method that is not listed:")
+            _check_known(name, names, "[unseen] names a method that the plan does not list:")
     return Plan(
         datasets=tuple(content["datasets"]),
-        rows=tuple(_row(name, content) for name in names),
+        rows=tuple(_parse_row(name, content) for name in names),
         n_bits=tuple(content["n_bits"]),
         seeds=tuple(content.get("seeds", [0])),
         tune=content.get("tune", True),
@@ -219,46 +234,46 @@ def parse_plan(content: Mapping[str, Any]) -> Plan:
     )
 
 
-_EXAMPLES = {
-    "datasets": 'datasets = ["synthetic"]',
-    "methods": 'methods = ["chn", "cvh"]',
-    "n_bits": "n_bits = [16, 32]",
-}
-
-
-def _row(name: str, content: Mapping[str, Any]) -> Row:
-    said = content.get("rows", {}).get(name, {})
-    _check_keys(said, ROW_KEYS, f"[rows.{name}]")
-    method = method_class(said.get("method", name))
-    literal = said.get("literal", False)
-    grid = content.get("grid", {}).get(name, {} if literal else method.grid)
+def _parse_row(name: str, content: Mapping[str, Any]) -> Row:
+    table = content.get("rows", {}).get(name, {})
+    _check_keys(table, ROW_KEYS, f"[rows.{name}]")
+    method = method_class(table.get("method", name))
+    paper_settings = table.get("paper_settings", False)
+    grid = content.get("grid", {}).get(name, {} if paper_settings else method.grid)
     row = Row(
         name=name,
-        method=said.get("method", name),
+        method=table.get("method", name),
         params=content.get("params", {}).get(name, {}),
         grid=grid,
-        n_bits=tuple(said["n_bits"]) if "n_bits" in said else None,
-        seeds=tuple(said["seeds"]) if "seeds" in said else None,
-        image_features=said.get("image_features"),
-        literal=literal,
-        tune=said.get("tune", True),
+        n_bits=tuple(table["n_bits"]) if "n_bits" in table else None,
+        seeds=tuple(table["seeds"]) if "seeds" in table else None,
+        image_features=table.get("image_features"),
+        paper_settings=paper_settings,
+        tune=table.get("tune", True),
     )
     tried = configurations(grid)
-    if len(tried) > MOST_CONFIGURATIONS:
+    if len(tried) > MAX_CONFIGURATIONS:
         raise InputError(
-            f"The grid of {name} has {len(tried)} combinations. Every method gets at "
-            f"most {MOST_CONFIGURATIONS}, so that none is tuned harder: list fewer values."
+            f"The grid of {name} has {len(tried)} combinations. The tuning budget is "
+            f"{MAX_CONFIGURATIONS} per method, the same for all: list fewer values."
         )
     for chosen in tried:
-        new_hasher(method, TUNING_BITS, {**row.params, **chosen}, literal=literal)
+        new_hasher(method, TUNING_BITS, {**row.params, **chosen}, paper_settings=paper_settings)
     return row
+
+
+def _selected(values: Sequence[Any] | None, wanted: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Select code lengths or seeds of a row; None if it uses those of the plan."""
+    if values is None:
+        return None
+    return tuple(value for value in values if not wanted or value in wanted)
 
 
 def _check_keys(table: Mapping[str, Any], known: Mapping[str, type], what: str) -> None:
     for key, value in table.items():
-        _check_known(key, known, f"There is no {key!r} in {what}:")
+        _check_known(key, known, f"Unknown key in {what}:")
         if not isinstance(value, known[key]):
-            raise InputError(f"{key} of {what} must be a {known[key].__name__}. Got {value!r}.")
+            raise InputError(f"{key} of {what} must be a {known[key].__name__}, got {value!r}.")
 
 
 def _check_known(name: str, known: Iterable[str], what: str) -> None:
@@ -267,5 +282,5 @@ def _check_known(name: str, known: Iterable[str], what: str) -> None:
 
 
 def _check_supervision(name: str) -> str:
-    _check_known(name, CHOICES, "There is no supervision")
+    _check_known(name, CHOICES, "Unknown supervision")
     return name

@@ -1,159 +1,227 @@
-"""Result: what an experiment gave, as a JSON file and the file of arrays beside it.
-
-Tables and plots are made of these files and of nothing else.
-"""
+"""Results of experiments: of one model, and of a whole study by dataset, row and code length."""
 
 from __future__ import annotations
 
-import json
-import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from corrhash.atomic_write import atomic_write, make_folder
 from corrhash.errors import InputError
 from corrhash.experiments.experiment import Experiment
 
-FORMAT = "corrhash result 1"
-TRIAL_FORMAT = "corrhash trial 1"
-TRIALS = "tuning"
-"""The folder of trials, below that of the results."""
+NAMES = {
+    "cvh": "CVH",
+    "imh": "IMH",
+    "cmssh": "CMSSH",
+    "rahh": "RaHH",
+    "scm": "SCM",
+    "scm-orth": "SCM-orth",
+    "seph": "SePH",
+    "mmnn": "MMNN",
+    "mmnn-pairs": "MMNN-pairs",
+    "dcmh": "DCMH",
+    "chn": "CHN",
+    "chn-m": "CHN-M",
+    "chn-i": "CHN-I",
+    "chn-q": "CHN-Q",
+    "chn-b": "CHN-B",
+    "classifier": "classifier code",
+}
+"""Printed names of the methods, in the order of the paper's tables."""
+
+SHALLOW = ("cvh", "imh", "cmssh", "rahh", "scm", "scm-orth", "seph")
+COMPARED = (*SHALLOW, "mmnn", "mmnn-pairs", "dcmh", "chn")
+"""The hashing methods among which the paper ranks CHN."""
+
+VARIANTS = ("chn-m", "chn-i", "chn-q", "chn", "chn-b")
+BINARIZED = ("chn", "chn-q")
+"""Rows whose mAP is reported before and after binarization."""
+
+PLOTTED_BITS = 32
+"""Code length of the curves, or the nearest that was run."""
+
+Cell = tuple[str, str, int]
+"""Dataset, row and code length."""
 
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What came out of an experiment.
+    """The outcome of one experiment.
 
     Parameters
     ----------
     experiment : what was run.
-    facts : everything but the arrays; ``docs/study.md`` lists it.
-    path : the JSON file. The arrays stand in the ``.npz`` of the same name.
+    facts : everything except the arrays; ``docs/reference/file_formats.md`` lists it.
+    read_arrays : loads the arrays on first use.
     """
 
     experiment: Experiment
     facts: Mapping[str, Any]
-    path: Path
+    read_arrays: Callable[[], dict[str, np.ndarray]]
 
     @cached_property
     def arrays(self) -> dict[str, np.ndarray]:
-        """AP per query, curves, histograms, bit means and the training log, by name."""
-        path = self.path.with_suffix(".npz")
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                return {name: file[name] for name in file.files}
-        except (OSError, ValueError, zipfile.BadZipFile) as error:
-            raise InputError(
-                f"Cannot read {path} ({error}). Delete {self.path.name} and run the plan again."
-            ) from error
+        """AP per query, curves, distance histograms, bit means and the training log, by name."""
+        return self.read_arrays()
 
     @property
     def n_bits(self) -> int:
-        """The length of the codes."""
+        """Code length."""
         return int(self.facts["n_bits"])
 
     def scores(self, direction: str, ranked_by: str | None = None) -> Mapping[str, Any]:
-        """The numbers of a direction, ranked as the method is, or by ``hamming`` or ``cosine``."""
+        """Return the metrics of a direction, ranked by ``hamming`` or ``cosine``.
+
+        The default is the ranking of the method.
+        """
         of_direction: Mapping[str, Any] = self.facts["directions"][direction]
         numbers: Mapping[str, Any] = of_direction[ranked_by or self.facts["ranked_by"]]
         return numbers
 
     def map(self, direction: str, ranked_by: str | None = None) -> float:
-        """Mean average precision."""
+        """Return the mean average precision of a direction."""
         value = self.scores(direction, ranked_by)["map"]
         return float("nan") if value is None else float(value)
 
     def map_without_trained(self, direction: str) -> float:
-        """MAP with the training items taken out of the database; NaN if it has no others."""
+        """Return mAP with training items removed from the database; NaN if none remain."""
         value = self.facts["directions"][direction].get("without_trained", {}).get("map")
         return float("nan") if value is None else float(value)
 
     def average_precisions(self, direction: str, ranked_by: str | None = None) -> np.ndarray:
-        """(n_queries,) NaN where a query is left out."""
+        """Return (n_queries,) average precisions; NaN for excluded queries."""
         return self.arrays[f"{direction}.{ranked_by or self.facts['ranked_by']}.ap"]
 
 
-def save_result(
-    experiment: Experiment, facts: Mapping[str, Any], arrays: dict[str, Any], folder: Path
-) -> Result:
-    """Write the arrays, then the JSON file, which makes the result valid."""
-    path = result_path(experiment, folder)
-    make_folder(folder)
-    with atomic_write(path.with_suffix(".npz")) as file:
-        np.savez_compressed(file, allow_pickle=False, **arrays)
-    _write(path, {"format": FORMAT, "experiment": experiment.as_dict(), **facts})
-    return Result(experiment, facts, path)
+class StudyResults:
+    """The results of a study; those on unseen labels are kept apart.
 
+    Attributes
+    ----------
+    cells, unseen : (dataset, row, n_bits) -> results, one per seed.
+    datasets, rows : names, in the order of the tables.
+    label_length_rows : rows whose code length is the number of labels.
+    """
 
-def result_path(experiment: Experiment, folder: Path) -> Path:
-    """Where the result of an experiment is kept."""
-    return Path(folder) / f"{experiment.name}.json"
+    def __init__(self, results: Iterable[Result]) -> None:
+        self.cells: dict[Cell, list[Result]] = {}
+        self.unseen: dict[Cell, list[Result]] = {}
+        self.label_length_rows: set[str] = set()
+        for result in sorted(results, key=lambda result: result.experiment.seed):
+            experiment = result.experiment
+            cells = self.unseen if experiment.unseen else self.cells
+            cell = cells.setdefault((experiment.dataset, experiment.row, result.n_bits), [])
+            if cell and cell[-1].experiment.seed == experiment.seed:
+                raise InputError(
+                    f"Two results for {experiment}: {cell[-1].experiment.name} and "
+                    f"{experiment.name}. Their settings differ: keep them in different folders."
+                )
+            cell.append(result)
+            if experiment.n_bits == "labels":
+                self.label_length_rows.add(experiment.row)
+        every = [*self.cells, *self.unseen]
+        self.datasets = sorted({dataset for dataset, _, _ in every})
+        self.rows = sorted({row for _, row, _ in every}, key=_table_order)
 
-
-def find_result(experiment: Experiment, folder: Path) -> Result | None:
-    """The result of an experiment, if it is there."""
-    path = result_path(experiment, folder)
-    return read_result(path) if path.exists() else None
-
-
-def read_result(path: Path) -> Result:
-    """The result in a JSON file."""
-    content = _read(path, FORMAT)
-    return Result(Experiment.from_dict(content["experiment"]), content, path)
-
-
-def load_results(folder: str | Path) -> list[Result]:
-    """All results of a folder, in order of their names."""
-    results = [read_result(path) for path in sorted(Path(folder).glob("*.json"))]
-    if not results:
-        raise InputError(
-            f"There are no results in {folder}. Make some: corrhash run PLAN --out {folder}."
+    def code_lengths(self, dataset: str) -> list[int]:
+        """Return the code lengths that were run on a dataset, except one bit per label."""
+        return sorted(
+            {
+                n_bits
+                for data, row, n_bits in self.cells
+                if data == dataset and row not in self.label_length_rows
+            }
         )
-    return results
+
+    def plotted_bits(self, dataset: str) -> int:
+        """Return the code length at which curves are drawn: 32 bits or the nearest."""
+        lengths = self.code_lengths(dataset) or [b for data, _, b in self.cells if data == dataset]
+        return min(lengths, key=lambda n_bits: (abs(n_bits - PLOTTED_BITS), n_bits))
+
+    def plotted_cell(self, dataset: str, row: str) -> Cell:
+        """Return the cell of a row that is drawn: at the plotted length or at its only length."""
+        if row in self.label_length_rows:
+            for cell in self.cells:
+                if cell[:2] == (dataset, row):
+                    return cell
+        return dataset, row, self.plotted_bits(dataset)
+
+    def maps(
+        self, dataset: str, row: str, n_bits: int, direction: str, ranked_by: str | None = None
+    ) -> list[float]:
+        """Return the mAP of each seed; empty if there is no result."""
+        row, ranked_by = self._trained_row(row, ranked_by)
+        results = self.cells.get((dataset, row, n_bits), [])
+        return [result.map(direction, ranked_by) for result in results]
+
+    def average_precisions(
+        self,
+        dataset: str,
+        row: str,
+        code_lengths: Iterable[int],
+        direction: str,
+        ranked_by: str | None = None,
+    ) -> dict[int, np.ndarray]:
+        """Return seed -> (n_queries,) AP averaged over code lengths, for seeds that have all."""
+        row, ranked_by = self._trained_row(row, ranked_by)
+        by_length = [
+            {
+                result.experiment.seed: result.average_precisions(direction, ranked_by)
+                for result in self.cells.get((dataset, row, n_bits), [])
+            }
+            for n_bits in code_lengths
+        ]
+        seeds = set.intersection(*map(set, by_length)) if by_length else set()
+        return {
+            seed: np.mean([aps[seed].astype(np.float64) for aps in by_length], axis=0)
+            for seed in sorted(seeds)
+        }
+
+    def has(self, dataset: str, row: str) -> bool:
+        """Return whether a row was run on a dataset."""
+        row, _ = self._trained_row(row, None)
+        return any((data, name) == (dataset, row) for data, name, _ in self.cells)
+
+    def of_dataset(self, dataset: str) -> list[Result]:
+        """Return all results on a dataset except those on unseen labels."""
+        return [r for (data, _, _), cell in self.cells.items() if data == dataset for r in cell]
+
+    def fixed_split(self, dataset: str) -> bool:
+        """Return whether all seeds share one split because the dataset defines it."""
+        results = self.of_dataset(dataset)
+        seeds = {result.experiment.seed for result in results}
+        return len(seeds) > 1 and len({r.facts["dataset"]["split"] for r in results}) == 1
+
+    def seeds_with_mixed_splits(self, dataset: str) -> list[int]:
+        """Return the seeds whose results use different splits and so cannot be compared."""
+        splits: dict[int, set[str]] = {}
+        for result in self.of_dataset(dataset):
+            split = result.facts["dataset"]["split"]
+            splits.setdefault(result.experiment.seed, set()).add(split)
+        return sorted(seed for seed, used in splits.items() if len(used) > 1)
+
+    def _trained_row(self, row: str, ranked_by: str | None) -> tuple[str, str | None]:
+        """CHN-B needs no training: it is CHN ranked by the cosine of its continuous codes."""
+        if row == "chn-b" and not any(name == row for _, name, _ in self.cells):
+            return "chn", "cosine"
+        return row, ranked_by
 
 
-def save_trial(experiment: Experiment, numbers: Mapping[str, Any], folder: Path) -> None:
-    """Keep how well settings served validation items."""
-    path = trial_path(experiment, folder)
-    make_folder(path.parent)
-    _write(path, {"format": TRIAL_FORMAT, "experiment": experiment.as_dict(), **numbers})
+def title(row: str) -> str:
+    """Return the printed name of a row.
+
+    >>> title("chn-q"), title("chn, paper settings"), title("another")
+    ('CHN-Q', 'CHN (paper settings)', 'another')
+    """
+    method, _, settings = row.partition(", ")
+    name = NAMES.get(method, method)
+    return f"{name} ({settings})" if settings else name
 
 
-def trial_path(experiment: Experiment, folder: Path) -> Path:
-    """Where the trial of an experiment's settings is kept."""
-    return Path(folder) / TRIALS / f"{experiment.name}.json"
-
-
-def find_trial(experiment: Experiment, folder: Path) -> dict[str, Any] | None:
-    """The trial of an experiment's settings, if it is there."""
-    path = trial_path(experiment, folder)
-    return _read(path, TRIAL_FORMAT) if path.exists() else None
-
-
-def load_trials(folder: str | Path) -> list[dict[str, Any]]:
-    """All trials of a folder of results."""
-    return [_read(path, TRIAL_FORMAT) for path in sorted((Path(folder) / TRIALS).glob("*.json"))]
-
-
-def _write(path: Path, content: Mapping[str, Any]) -> None:
-    with atomic_write(path) as file:
-        file.write(json.dumps(content, indent=1, allow_nan=False).encode() + b"\n")
-
-
-def _read(path: Path, wanted: str) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_bytes())
-        if content["format"] != wanted:
-            raise ValueError(f"format {content['format']!r}, not {wanted!r}")
-        Experiment.from_dict(content["experiment"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"Cannot read {path} ({error}). Delete it and run the plan again, or choose a folder "
-            "that holds nothing but results."
-        ) from error
-    return dict(content)
+def _table_order(row: str) -> tuple[int, str]:
+    """Sort rows by method, in the order of the paper."""
+    names, method = list(NAMES), row.partition(",")[0]
+    return (names.index(method) if method in names else len(names), row)

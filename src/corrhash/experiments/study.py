@@ -1,31 +1,172 @@
-"""A study: a plan run to its end, done work never repeated, failures told and not fatal."""
+"""Study: run a plan in worker processes, never repeat finished work, continue past failures."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
-from corrhash.atomic_write import atomic_write, make_folder
+from joblib.externals.loky import ProcessPoolExecutor
+from joblib.externals.loky.process_executor import BrokenProcessPool
+
+from corrhash._files import atomic_write, cache_folder, make_folder
 from corrhash.errors import InputError
-from corrhash.experiments.directions import DIRECTIONS
+from corrhash.experiments.evaluation import DIRECTIONS
 from corrhash.experiments.experiment import Experiment
 from corrhash.experiments.plan import Plan
-from corrhash.experiments.results import find_result, find_trial, load_trials
-from corrhash.experiments.run import run, try_settings
-from corrhash.experiments.workers import Workers
+from corrhash.experiments.result_files import find_result, find_trial, load_trials
+from corrhash.experiments.runner import run, try_settings
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LOKY_MAX_CPU_COUNT")
+"""Set to 1 in every worker: sums then come out the same whatever the number of cores."""
+
+WATCH_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The value of a job, or why it failed."""
+
+    value: Any = None
+    error: str | None = None
+    traceback: str = ""
+
+
+class Workers:
+    """A pool of processes, each running one job at a time; it ends with the ``with`` block."""
+
+    def __init__(self, n: int) -> None:
+        self.workers = [_Worker() for _ in range(n)]
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for worker in self.workers:
+            worker.stop()
+
+    def run_jobs(
+        self,
+        jobs: list[tuple[Any, ...]],
+        work: Callable[..., Any],
+        started: Callable[[int], None],
+    ) -> Iterator[tuple[int, Outcome]]:
+        """Call ``work(*job)`` for every job; yield the number and outcome of each as it ends.
+
+        ``started`` is called with the number of a job when it starts.
+        """
+        free: SimpleQueue[_Worker] = SimpleQueue()
+        for worker in self.workers:
+            free.put(worker)
+
+        leaving = threading.Event()
+
+        def run_one(number: int) -> Outcome:
+            worker = free.get()
+            try:
+                if leaving.is_set():
+                    return Outcome(error="Not started.")
+                started(number)
+                return worker.run(work, jobs[number])
+            finally:
+                free.put(worker)
+
+        threads = ThreadPoolExecutor(len(self.workers))
+        pending = {threads.submit(run_one, number): number for number in range(len(jobs))}
+        try:
+            while pending:
+                done, _ = wait(pending, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield pending.pop(future), future.result()
+        finally:
+            leaving.set()
+            while pending:  # closed early: interrupt what is running instead of waiting for it
+                for worker in self.workers:
+                    worker.interrupt()
+                done, _ = wait(pending, timeout=WATCH_SECONDS, return_when=FIRST_COMPLETED)
+                for future in done:
+                    del pending[future]
+            threads.shutdown()
+
+
+class _Worker:
+    """One process, started on its first job and restarted if it died."""
+
+    def __init__(self) -> None:
+        self.executor: ProcessPoolExecutor | None = None
+        self.process_id: int | None = None
+
+    def run(self, work: Callable[..., Any], job: tuple[Any, ...]) -> Outcome:
+        try:
+            if self.executor is None:
+                self.executor = self._start()
+            outcome: Outcome = self.executor.submit(_run_safely, work, job).result()
+            return outcome
+        except BrokenProcessPool:
+            self.stop()
+            return Outcome(error="The process died: out of memory, or killed.")
+
+    def _start(self) -> ProcessPoolExecutor:
+        environment = dict.fromkeys(THREADS, "1") | {"CORRHASH_CACHE": str(cache_folder())}
+        executor = ProcessPoolExecutor(
+            1, env=environment, initializer=_exit_with, initargs=(os.getpid(),)
+        )
+        self.process_id = executor.submit(os.getpid).result()
+        return executor
+
+    def interrupt(self) -> None:
+        """Terminate the process at once."""
+        if self.process_id is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process_id, signal.SIGTERM)
+
+    def stop(self) -> None:
+        """Let the process finish its job and exit."""
+        if self.executor is not None:
+            self.executor.shutdown(wait=True)
+        self.executor = self.process_id = None
+
+
+def _run_safely(work: Callable[..., Any], job: tuple[Any, ...]) -> Outcome:
+    """Run a job in the worker and return an exception as text."""
+    try:
+        return Outcome(work(*job))
+    except Exception as error:
+        kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+        return Outcome(error=f"{kind}{error}", traceback=traceback.format_exc())
+
+
+def _exit_with(parent: int) -> None:
+    """Exit when the parent is gone, so that two processes never run the same job."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(WATCH_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
 
 FAILED = "failed"
-"""The folder of what went wrong, below that of the results."""
+"""The folder of tracebacks, inside the folder of results."""
 
 Work = Callable[[Experiment, Path, Mapping[str, str]], Any]
+RowKey = tuple[str, str]
+"""Dataset and row."""
 
 
 @dataclass
 class RowState:
-    """How far a row of the tables is on one dataset."""
+    """The progress of a row on one dataset."""
 
     trials: int = 0
     trials_done: int = 0
@@ -34,21 +175,21 @@ class RowState:
     failed: int = 0
     running: int = 0
     last: tuple[int, float, float] | None = None
-    """Bits and MAP of both directions of the last that was done."""
+    """Code length and mAP of both directions of the latest finished model."""
 
 
 @dataclass
 class StudyState:
-    """How far a study is: what a live table shows.
+    """The progress of a study, as a live table shows it.
 
-    ``seconds_left`` takes unfinished work to last as long as finished work of its row, else as long
-    as the mean of all; None before anything is known.
+    ``seconds_left`` assumes that unfinished work takes as long as finished work of its row, or
+    else as the mean of all; None before anything is finished.
     """
 
-    rows: dict[tuple[str, str], RowState]
+    rows: dict[RowKey, RowState]
     n_workers: int
     failures: list[tuple[str, str]] = field(default_factory=list)
-    seconds: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    seconds: dict[RowKey, list[float]] = field(default_factory=dict)
 
     @property
     def done(self) -> int:
@@ -66,91 +207,99 @@ class StudyState:
         mean = sum(known) / len(known)
         left = 0.0
         for key, row in self.rows.items():
-            own = self.seconds.get(key, [])
+            of_row = self.seconds.get(key, [])
             missing = row.trials + row.runs - row.trials_done - row.runs_done - row.failed
-            left += missing * (sum(own) / len(own) if own else mean)
+            left += missing * (sum(of_row) / len(of_row) if of_row else mean)
         return left / self.n_workers
 
 
 def run_study(
     plan: Plan,
     folder: str | Path,
-    places: Mapping[str, str] | None = None,
+    locations: Mapping[str, str] | None = None,
     n_workers: int = 1,
     show: Callable[[StudyState], None] = lambda state: None,
 ) -> StudyState:
-    """Tune, then run everything that ``folder`` does not hold yet."""
+    """Tune, then run every experiment of a plan whose result is not in ``folder`` yet.
+
+    Parameters
+    ----------
+    locations : names of datasets and where their files are.
+    n_workers : models that are trained at the same time, each on one thread.
+    show : called with the progress whenever it changes.
+    """
     folder = make_folder(folder)
     if n_workers < 1:
-        raise InputError(f"There must be at least one job at a time. Got {n_workers}.")
+        raise InputError(f"n_workers must be at least 1, got {n_workers}.")
     trials = plan.trials()
     rows = {(e.dataset, e.row): RowState() for e in plan.experiments({})}
     state = StudyState(rows, n_workers)
-    for key, tried in trials.items():
-        rows[key].trials = len(tried)
+    for key, experiments in trials.items():
+        rows[key].trials = len(experiments)
     for experiment in plan.experiments({}):
         rows[experiment.dataset, experiment.row].runs += 1
     with Workers(n_workers) as workers:
-        study = _Study(state, folder, dict(places or {}), workers, show)
-        study.finish([e for tried in trials.values() for e in tried], try_settings)
-        chosen, hopeless = choose(trials, folder)
-        study.give_up(hopeless)
-        cells = [e for e in plan.experiments(chosen) if (e.dataset, e.row) not in hopeless]
-        study.finish(cells, run)
+        study = _Study(state, folder, dict(locations or {}), workers, show)
+        study.finish([e for experiments in trials.values() for e in experiments], try_settings)
+        tuned, failed = choose_settings(trials, folder)
+        study.fail_rows(failed)
+        remaining = [e for e in plan.experiments(tuned) if (e.dataset, e.row) not in failed]
+        study.finish(remaining, run)
     return state
 
 
-def choose(
-    trials: Mapping[tuple[str, str], list[Experiment]], folder: Path
-) -> tuple[dict[tuple[str, str], dict[str, Any]], set[tuple[str, str]]]:
-    """The settings of each row that served validation items best, and rows where none worked.
+def choose_settings(
+    trials: Mapping[RowKey, list[Experiment]], folder: Path
+) -> tuple[dict[RowKey, dict[str, Any]], set[RowKey]]:
+    """Return the settings of each row with the best validation mAP, and rows without any.
 
-    Of equals, the first that is listed.
+    The first of equal settings wins.
     """
-    chosen, hopeless = {}, set()
-    for key, tried in trials.items():
-        reached = {}
-        for experiment in tried:
+    chosen: dict[RowKey, dict[str, Any]] = {}
+    failed: set[RowKey] = set()
+    for key, experiments in trials.items():
+        maps = {}
+        for experiment in experiments:
             trial = find_trial(experiment, folder)
             if trial is not None and trial["validation_map"] is not None:
-                reached[experiment] = trial["validation_map"]
-        if reached:
-            chosen[key] = dict(max(reached, key=reached.__getitem__).params)
+                maps[experiment] = trial["validation_map"]
+        if maps:
+            chosen[key] = dict(max(maps, key=maps.__getitem__).params)
         else:
-            hopeless.add(key)
-    return chosen, hopeless
+            failed.add(key)
+    return chosen, failed
 
 
 class _Study:
-    """A run of one plan: what is done is noted in the state, and shown."""
+    """One run of a plan, which updates the state and shows it."""
 
     def __init__(
         self,
         state: StudyState,
         folder: Path,
-        places: dict[str, str],
+        locations: dict[str, str],
         workers: Workers,
         show: Callable[[StudyState], None],
     ) -> None:
-        self.state, self.folder, self.places = state, folder, places
+        self.state, self.folder, self.locations = state, folder, locations
         self.workers, self.show = workers, show
 
-    def finish(self, wanted: Iterable[Experiment], work: Work) -> None:
-        """Do what has no file yet, each in a process of its own."""
+    def finish(self, experiments: Iterable[Experiment], work: Work) -> None:
+        """Do the work that has no file yet."""
         find = find_result if work is run else find_trial
         missing = []
-        for experiment in wanted:
-            found: Any = find(experiment, self.folder)
-            if found is None:
+        for experiment in experiments:
+            stored: Any = find(experiment, self.folder)
+            if stored is None:
                 missing.append(experiment)
             else:
-                self._note(experiment, found, work)
+                self._count(experiment, stored, work)
         self.show(self.state)
-        jobs = [(experiment, self.folder, self.places) for experiment in missing]
-        began: dict[int, float] = {}
+        jobs = [(experiment, self.folder, self.locations) for experiment in missing]
+        start_times: dict[int, float] = {}
 
         def started(number: int) -> None:
-            began[number] = time.perf_counter()
+            start_times[number] = time.perf_counter()
             self._row(missing[number]).running += 1
             self.show(self.state)
 
@@ -158,16 +307,16 @@ class _Study:
             experiment = missing[number]
             self._row(experiment).running -= 1
             if outcome.error is None:
-                seconds = time.perf_counter() - began[number]
+                seconds = time.perf_counter() - start_times[number]
                 key = experiment.dataset, experiment.row
                 self.state.seconds.setdefault(key, []).append(seconds)
-                self._note(experiment, outcome.value, work)
+                self._count(experiment, outcome.value, work)
             else:
                 self._fail(experiment, outcome.error, outcome.traceback)
             self.show(self.state)
 
-    def give_up(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Rows of which no settings could be trained: what was planned of them has failed."""
+    def fail_rows(self, rows: Iterable[RowKey]) -> None:
+        """Mark all models of rows whose tuning trials failed as failed."""
         errors = {
             (t["experiment"]["dataset"], t["experiment"]["row"]): t["error"]
             for t in load_trials(self.folder)
@@ -176,21 +325,21 @@ class _Study:
         for key in rows:
             row = self.state.rows[key]
             row.failed += row.runs
-            reason = errors.get(key, "every trial failed, see there")
+            reason = errors.get(key, "see the failed trials")
             what = f"{key[1]} on {key[0]}, {row.runs} models"
-            self.state.failures.append((what, f"no settings could be trained ({reason})"))
+            self.state.failures.append((what, f"all tuning trials failed ({reason})"))
 
     def _row(self, experiment: Experiment) -> RowState:
         return self.state.rows[experiment.dataset, experiment.row]
 
-    def _note(self, experiment: Experiment, found: Any, work: Work) -> None:
+    def _count(self, experiment: Experiment, stored: Any, work: Work) -> None:
         row = self._row(experiment)
-        if work is run:
-            row.runs_done += 1
-            if not experiment.unseen:  # whose MAP compares with nothing else
-                row.last = found.n_bits, *(found.map(direction) for direction in DIRECTIONS)
-        else:
+        if work is not run:
             row.trials_done += 1
+            return
+        row.runs_done += 1
+        if not experiment.unseen:  # mAP on unseen labels is not comparable
+            row.last = stored.n_bits, *(stored.map(direction) for direction in DIRECTIONS)
 
     def _fail(self, experiment: Experiment, error: str, trace: str) -> None:
         self._row(experiment).failed += 1

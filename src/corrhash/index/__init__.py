@@ -1,49 +1,46 @@
-"""Engines that keep and search codes, each named by the address under which it is opened."""
+"""Engines that store and search binary codes, chosen by the URI of an index."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from corrhash._registry import Registry
 from corrhash.errors import InputError
 from corrhash.index.base import CodeIndex
-from corrhash.index.item import Item
-from corrhash.lazy_table import LazyTable
+from corrhash.index.items import Item
 
 FOLDER = "a folder"
 
-ENGINES = LazyTable(
+ENGINES = Registry(
     "engine",
     {
-        "memory:": "corrhash.index.exact:ExactIndex",
-        FOLDER: "corrhash.index.lancedb:LanceIndex",
+        "memory:": "corrhash.index.memory:MemoryIndex",
+        FOLDER: "corrhash.index.sqlite:SQLiteIndex",
         "milvus://": "corrhash.index.milvus:MilvusIndex",
     },
 )
-"""Beginnings of addresses, each with the class that answers for it; any path is a folder."""
+"""The engine of each URI scheme; a URI without a scheme is the path of a folder."""
 
 
 def open_index(uri: str, n_bits: int) -> CodeIndex:
-    """The index at an address; a new one if there is none. ``memory:`` is always new.
+    """Open the index at a URI, or create one if none exists; ``memory:`` is always new.
 
     >>> len(open_index("memory:", n_bits=64))
     0
     """
-    index: CodeIndex = engine_of(uri).open(str(uri), n_bits)
-    return index
+    return engine_of(uri).open(str(uri), n_bits)
 
 
-def engine_of(uri: str) -> Any:
-    """The class of the engine that answers for an address."""
+def engine_of(uri: str) -> type[CodeIndex]:
+    """Return the engine class for a URI."""
     uri = str(uri)
-    for scheme in ENGINES:
-        if scheme != FOLDER and uri.startswith(scheme):
-            return ENGINES[scheme]
-    if "://" in uri or not uri:
+    schemes = [scheme for scheme in ENGINES if scheme != FOLDER]
+    scheme = next((scheme for scheme in schemes if uri.startswith(scheme)), FOLDER)
+    if scheme == FOLDER and ("://" in uri or not uri):
         raise InputError(
-            f"There is no engine for {uri!r}. An address is {FOLDER} or begins with: "
-            f"{', '.join(scheme for scheme in ENGINES if scheme != FOLDER)}."
+            f"No engine for the URI {uri!r}. Use the path of a folder or a URI that starts with: "
+            f"{', '.join(schemes)}."
         )
-    return ENGINES[FOLDER]
+    engine: type[CodeIndex] = ENGINES[scheme]
+    return engine
 
 
-__all__ = ["ENGINES", "CodeIndex", "Item", "engine_of", "open_index"]
+__all__ = ["ENGINES", "FOLDER", "CodeIndex", "Item", "engine_of", "open_index"]

@@ -1,109 +1,231 @@
-"""CodeIndex: what an engine that keeps and searches codes offers."""
+"""CodeIndex: the abstract base class of engines that store and search binary codes."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from corrhash.codes import Codes
+from corrhash._progress import report
+from corrhash.codes import Codes, check_codes, check_same_bits
 from corrhash.errors import InputError
-from corrhash.filters import Filter
-from corrhash.index.entries import Entries, SideCodes
-from corrhash.index.item import SHOWN, Item
-from corrhash.ranking import Ranking
+from corrhash.index.filters import Filter, as_filter
+from corrhash.index.items import (
+    FIELDS,
+    SHOWN,
+    Entries,
+    Item,
+    ModalityCodes,
+    as_entries,
+    as_ids,
+    check_fields,
+    check_modality,
+)
+from corrhash.index.ranking import Ranking
 
 
-class CodeIndex(Protocol):
-    """Codes under ids, searched by Hamming distance, and what is known of their items.
+class CodeIndex(ABC):
+    """Codes and their items under integer ids, searched by Hamming distance.
 
-    An item has the code of its picture, of its text or of both, and is found by either; plain
-    Codes count as those of pictures. An engine answers with ids in the place of rows, equal
-    distances in ascending order of id. A search for more items than there are returns all of them.
+    An item has an image code, a text code or both, and each modality is searched on its own. A
+    ranking holds ids instead of rows. Items at equal distance come in ascending order of id.
 
-    What ``add`` and ``upsert`` are given is there as a whole or not at all (an engine that cannot
-    promise it says so at ``upsert``), and once they return it survives the end of the process,
-    unless the engine lives in memory.
+    The public methods validate their arguments and call a private method of the engine:
+    :meth:`_search`, :meth:`_upsert`, :meth:`_delete`, :meth:`_get`, :meth:`_codes_of`,
+    :meth:`_ids_of`, :meth:`_existing` and :meth:`_batches`.
+
+    A write is atomic unless the engine documents otherwise. Once it returns it survives the end
+    of the process, unless the engine stores everything in memory.
 
     Attributes
     ----------
-    n_bits : length of the codes.
-    about : what was said of the index when it was made, plain enough for JSON.
+    n_bits : code length.
+    about : description stored when the index was created, as JSON values.
     """
 
     n_bits: int
     about: dict[str, Any]
 
     @classmethod
+    @abstractmethod
     def open(cls, uri: str, n_bits: int, about: dict[str, Any] | None = None) -> Self:
-        """The index at an address; a new one, of which ``about`` is kept, if there is none."""
+        """Open the index at a URI, or create one described by ``about`` if none exists."""
 
     @classmethod
+    @abstractmethod
     def look(cls, uri: str) -> dict[str, Any] | None:
-        """What is kept about the index at an address, ``n_bits`` included; None if none is."""
+        """Return the description of the index at a URI, with ``n_bits``; None if none exists."""
 
-    def add(self, ids: ArrayLike, codes: SideCodes, items: Sequence[Item] | None = None) -> None:
-        """Keep codes and items under ids that are not taken yet."""
+    def add(
+        self, ids: ArrayLike, codes: ModalityCodes, items: Sequence[Item] | None = None
+    ) -> None:
+        """Store codes and items under new ids.
 
-    def upsert(self, ids: ArrayLike, codes: SideCodes, items: Sequence[Item] | None = None) -> None:
-        """Keep codes and items under ids, in place of what was there."""
+        Parameters
+        ----------
+        ids : (n,) distinct integers from 0 to 2^62 - 1.
+        codes : image codes, or codes by modality. A pair of rows and Codes under a modality covers
+            only some of the items.
+        items : n items; empty ones by default.
+        """
+        entries = as_entries(ids, codes, items, self.n_bits)
+        with self.writing():
+            taken = self._existing(entries.ids)
+            if len(taken):
+                raise InputError(
+                    f"Id {taken[0]} is already stored. Use another id, or replace it with upsert."
+                )
+            self._upsert(entries)
+
+    def upsert(
+        self, ids: ArrayLike, codes: ModalityCodes, items: Sequence[Item] | None = None
+    ) -> None:
+        """Store codes and items under ids, replacing what was stored under them."""
+        entries = as_entries(ids, codes, items, self.n_bits)
+        with self.writing():
+            self._upsert(entries)
 
     def delete(self, ids: ArrayLike) -> int:
-        """Forget ids; how many of them were there."""
+        """Delete ids and return how many of them existed."""
+        numbers = np.unique(as_ids(ids))
+        with self.writing():
+            return self._delete(numbers)
 
     def search(
         self,
         queries: Codes,
         k: int = 10,
         *,
-        side: str = "image",
+        modality: str = "image",
         where: str | Filter | None = None,
         radius: int | None = None,
     ) -> Ranking:
-        """The ``k`` nearest ids of each query, of those that pass a filter, within a radius."""
+        """Return the ``k`` nearest ids of each query, or all of them if there are fewer.
+
+        Parameters
+        ----------
+        queries : codes of ``n_bits`` bits.
+        k : number of results, at least 1.
+        modality : ``image`` or ``text``, the codes to search.
+        where : filter that results must pass, such as ``year >= 2015 and 'dog' in labels``.
+        radius : largest Hamming distance of a result; unlimited by default.
+        """
+        check_same_bits(check_codes(queries).n_bits, self.n_bits)
+        k, radius = check_k(k), check_radius(radius)
+        ranking = self._search(queries, k, check_modality(modality), as_filter(where))
+        return ranking.within_radius(radius)
 
     def get(self, ids: ArrayLike, fields: Sequence[str] = SHOWN) -> list[Item | None]:
-        """The items of ids, with some of their fields; None where there is none."""
+        """Return the items of ids with the given fields filled; None for ids that do not exist."""
+        numbers, names = as_ids(ids), check_fields(fields)
+        items = self._get(numbers, names)
+        return [items.get(number) for number in numbers.tolist()]
 
-    def codes_of(self, ids: ArrayLike, side: str = "image") -> tuple[NDArray[np.int64], Codes]:
-        """Which of the ids have a code on this side, and their codes."""
+    def codes_of(self, ids: ArrayLike, modality: str = "image") -> tuple[NDArray[np.int64], Codes]:
+        """Return which of the ids have a code of this modality, as positions, and these codes."""
+        return self._codes_of(as_ids(ids), check_modality(modality))
 
     def ids_of(self, keys: Sequence[str]) -> dict[str, int]:
-        """The ids of those keys that there are."""
-
-    def new_ids(self, n: int) -> NDArray[np.int64]:
-        """Ids that are not taken, larger than all that are."""
-
-    def writing(self) -> AbstractContextManager[object]:
-        """While it lasts nobody else writes, where the engine can see to that."""
+        """Return the ids of those keys that exist; an empty key names no item."""
+        return self._ids_of([key for key in keys if key])
 
     def batches(self, size: int = 1000) -> Iterator[Entries]:
-        """Everything, in ascending order of id."""
+        """Iterate over everything in ascending order of id, ``size`` items at a time."""
+        return self._batches(check_k(size, "size"))
 
+    @abstractmethod
+    def new_ids(self, n: int) -> NDArray[np.int64]:
+        """Return ``n`` unused ids, larger than all that exist."""
+
+    @abstractmethod
+    def writing(self) -> AbstractContextManager[object]:
+        """Exclude other writers inside the block, as far as the engine can.
+
+        Writes made inside the block can reach searches only when it ends.
+        """
+
+    @abstractmethod
     def __len__(self) -> int: ...
 
+    @abstractmethod
+    def _upsert(self, entries: Entries) -> None:
+        """Store entries, replacing existing ones."""
 
-def check_k(k: int) -> int:
-    """``k`` as an int, if it is a number of answers that can be asked for."""
+    @abstractmethod
+    def _delete(self, ids: NDArray[np.int64]) -> int:
+        """Delete distinct ids and return how many existed."""
+
+    @abstractmethod
+    def _existing(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return those of the ids that are stored."""
+
+    @abstractmethod
+    def _search(self, queries: Codes, k: int, modality: str, where: Filter | None) -> Ranking:
+        """Return the ``k`` nearest ids of each query among those that pass a filter."""
+
+    @abstractmethod
+    def _get(self, ids: NDArray[np.int64], fields: Sequence[str]) -> dict[int, Item]:
+        """Return the items that exist, by id, with only these fields filled."""
+
+    @abstractmethod
+    def _codes_of(
+        self, ids: NDArray[np.int64], modality: str
+    ) -> tuple[NDArray[np.int64], Codes]: ...
+
+    @abstractmethod
+    def _ids_of(self, keys: Sequence[str]) -> dict[str, int]: ...
+
+    @abstractmethod
+    def _batches(self, size: int) -> Iterator[Entries]: ...
+
+
+def check_k(k: int, name: str = "k") -> int:
+    """Return a positive number of results as an int."""
     if not isinstance(k, (int, np.integer)) or k < 1:
-        raise InputError(f"k must be a whole number from 1 up. Got {k!r}.")
+        raise InputError(f"{name} must be a positive integer, got {k!r}.")
     return int(k)
 
 
 def check_radius(radius: int | None) -> int | None:
-    """A largest distance, if it is one; None means any distance."""
+    """Return a largest distance as an int; None means no limit."""
     if radius is not None and (not isinstance(radius, (int, np.integer)) or radius < 0):
-        raise InputError(f"radius must be a whole number from 0 up. Got {radius!r}.")
+        raise InputError(f"radius must be a non-negative integer, got {radius!r}.")
     return None if radius is None else int(radius)
 
 
-def check_about(about: dict[str, Any], uri: str, n_bits: int) -> None:
-    """Whether an index that is there has codes of the length that is wanted."""
+def check_stored_bits(about: dict[str, Any], uri: str, n_bits: int) -> None:
+    """Refuse an index whose codes have another length than the expected one."""
     if about["n_bits"] != n_bits:
         raise InputError(
-            f"{uri} holds codes of {about['n_bits']} bits. Got {n_bits}. "
-            "Use the model it was made with, or another address."
+            f"{uri} stores codes of {about['n_bits']} bits, expected {n_bits}. "
+            "Use the model it was created with, or another URI."
         )
+
+
+def checksum(index: CodeIndex) -> str:
+    """Return a SHA-256 over all ids, codes and items, which is the same in every engine."""
+    digest = hashlib.sha256()
+    for line in as_lines(index, FIELDS):
+        digest.update(json.dumps(line, sort_keys=True, default=bytes.hex).encode())
+    return digest.hexdigest()
+
+
+def as_lines(index: CodeIndex, fields: tuple[str, ...] = SHOWN) -> Iterator[dict[str, Any]]:
+    """Yield each item in ascending order of id: its id, its codes in hexadecimal, its fields."""
+    total, done = len(index), 0
+    for entries in index.batches():
+        lines: list[dict[str, Any]] = [{"id": number} for number in entries.ids.tolist()]
+        for modality, codes in sorted(entries.codes.items()):
+            for row, code in zip(entries.rows[modality].tolist(), codes.packed, strict=True):
+                lines[row][f"{modality}_code"] = code.tobytes().hex()
+        for row, line in enumerate(lines):
+            item = entries.item(row)
+            yield {**line, **{name: getattr(item, name) for name in fields}}
+        done += len(entries)
+        report("Reading items", done, max(total, done))

@@ -1,7 +1,8 @@
-"""CodeTable: codes in memory in ascending order of id, with room to grow, scanned exactly."""
+"""CodeTables: the codes of both modalities in memory, in ascending order of id, scanned exactly."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,41 +10,121 @@ from numpy.typing import NDArray
 
 from corrhash.codes import Codes
 from corrhash.errors import InputError
-from corrhash.kernels.multi_index import N_BITS as TABLE_BITS
+from corrhash.index.filters import Filter
+from corrhash.index.items import MODALITIES
+from corrhash.index.ranking import Ranking
+from corrhash.kernels.multi_index import N_BITS as MULTI_INDEX_BITS
 from corrhash.kernels.multi_index import MultiIndex
 from corrhash.kernels.scan import FEW, nearest
-from corrhash.ranking import Ranking
 
 GROWTH = 1.5
-"""How much room a full table makes: the cost of an added code stays the same however many."""
+"""Factor by which a full table grows, so that appending a code takes amortized constant time."""
 
-WORTH_TABLES = 4_000_000
-"""Codes from which on a lone query is answered faster by multi-index hashing, random ones too."""
+MULTI_INDEX_CODES = 4_000_000
+"""Codes from which multi-index hashing answers a single query faster than the scan."""
 
-LATER_ROWS = 1 / 16
-"""Rows behind those of the tables, as a share of these, that a search scans before new are made."""
+MULTI_INDEX_LAG = 1 / 16
+"""Share of appended codes that is scanned before the multi-index is built again."""
+
+IdsAndCodes = tuple[NDArray[np.int64], Codes]
 
 
-class CodeTable:
-    """Ids, codes and the places of their items, in ascending order of id.
+class CodeTables:
+    """A :class:`CodeTable` for each modality, and the codes that passed the last filter.
 
-    That order makes ties come out right. Ids usually ascend, and are then put at the end, into
-    room that grows by half; others are merged in, which copies everything.
-
-    A :meth:`view` stays as it is whatever comes or goes later: rows are written only behind the
-    last one, and everything else makes new arrays. Whoever has a table sees to it that one thread
-    at a time calls it, :meth:`view` too, which may move the rows.
-
-    :meth:`use_multi_index` makes lone queries faster where there are many codes.
+    Callers serialize access with a lock. Views stay valid without it.
     """
 
     def __init__(self, n_bits: int) -> None:
         self.n_bits = n_bits
-        self._multi_index = False
-        self._made: MultiIndex | None = None  # of the first rows, which are still as they were
+        self.tables = {modality: CodeTable(n_bits) for modality in MODALITIES}
+        self._passing: tuple[str, NDArray[np.int64]] | None = None  # filter, ascending ids
+        self._filtered: dict[str, TableView] = {}  # by modality, for the same filter
+
+    def use_multi_index(self) -> None:
+        """Build multi-indexes for views to come."""
+        for table in self.tables.values():
+            table.use_multi_index()
+
+    def replace(self, ids: NDArray[np.int64], codes: Mapping[str, IdsAndCodes]) -> None:
+        """Store codes by modality, and delete what else is stored under ``ids``."""
+        self.clear_filter()
+        for modality, table in self.tables.items():
+            new, of_modality = codes.get(modality, (ids[:0], None))
+            if len(ids):
+                table.delete(ids[~rows_of(np.sort(new), ids)[1]])
+            if of_modality is not None:
+                table.upsert(new, of_modality)
+
+    def delete(self, ids: NDArray[np.int64]) -> None:
+        """Delete ids in both modalities, where they exist."""
+        self.clear_filter()
+        for table in self.tables.values():
+            table.delete(ids)
+
+    def existing(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return those of the ids that have a code, each once, ascending."""
+        found = [ids[rows_of(table.ids, ids)[1]] for table in self.tables.values()]
+        return np.unique(np.concatenate(found))
+
+    def ids(self) -> NDArray[np.int64]:
+        """Return all ids, ascending."""
+        return np.union1d(*(table.ids for table in self.tables.values()))
+
+    def within(self, ranges: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the stored ids in (n, 2) ranges, whose ends belong to them."""
+        found = [np.empty(0, np.int64)]
+        for table in self.tables.values():
+            start = np.searchsorted(table.ids, ranges[:, 0])
+            stop = np.searchsorted(table.ids, ranges[:, 1], side="right")
+            found += [table.ids[i:j] for i, j in zip(start, stop, strict=True) if i < j]
+        return np.unique(np.concatenate(found))
+
+    def clear_filter(self) -> None:
+        """Forget which items passed the last filter."""
+        self._passing = None
+        self._filtered.clear()
+
+    def view(
+        self,
+        modality: str,
+        where: Filter | None,
+        passing: Callable[[Filter], NDArray[np.int64]],
+    ) -> TableView:
+        """Return the codes of one modality that pass a filter.
+
+        ``passing`` returns the ascending ids that pass a filter. It is called only if the filter is
+        another than the last one, or codes have changed.
+        """
+        if where is None:
+            return self.tables[modality].view()
+        text = repr(where)  # as text, because 1 equals True but the filters differ
+        if self._passing is None or self._passing[0] != text:
+            self.clear_filter()
+            self._passing = text, passing(where)
+        if modality not in self._filtered:
+            view = self.tables[modality].view()
+            rows, _ = rows_of(view.ids, self._passing[1])
+            self._filtered[modality] = view.take(rows)
+        return self._filtered[modality]
+
+
+class CodeTable:
+    """Ids and codes of one modality in ascending order of id, with room to grow.
+
+    This order lets the scan return ties in order of id. Ascending ids are appended; others are
+    merged in, which copies the table.
+
+    A :meth:`view` never changes: rows are written only behind the last one, and any other change
+    makes new arrays.
+    """
+
+    def __init__(self, n_bits: int) -> None:
+        self.n_bits = n_bits
+        self._uses_multi_index = False
+        self._multi_index: MultiIndex | None = None  # of the first rows
         self._n = 0
         self._ids = np.empty(0, dtype=np.int64)
-        self._places = np.empty(0, dtype=np.uint64)
         self._planes = np.empty((-(-n_bits // 64), 0), dtype=np.uint64)
 
     def __len__(self) -> int:
@@ -51,93 +132,84 @@ class CodeTable:
 
     @property
     def ids(self) -> NDArray[np.int64]:
-        """(n,) ascending."""
+        """(n,) ids, ascending."""
         return self._ids[: self._n]
 
     @property
-    def places(self) -> NDArray[np.uint64]:
-        """(n,) where the items of the rows are, for engines to which that means something."""
-        return self._places[: self._n]
+    def nbytes(self) -> int:
+        """Bytes of ids and codes, room to grow included."""
+        return self._ids.nbytes + self._planes.nbytes
 
     def use_multi_index(self) -> None:
-        """Make a :class:`MultiIndex` of the codes for views to come, once there are many."""
-        if self.n_bits != TABLE_BITS:
+        """Build a :class:`MultiIndex` for views to come, once there are enough codes."""
+        if self.n_bits != MULTI_INDEX_BITS:
             raise InputError(
-                f"Multi-index hashing is for codes of {TABLE_BITS} bits. Got {self.n_bits}. "
-                "Do without it: the scan is as exact."
+                f"Multi-index hashing needs codes of {MULTI_INDEX_BITS} bits, got {self.n_bits}. "
+                "The scan without it is exact too."
             )
-        self._multi_index = True
+        self._uses_multi_index = True
 
     def view(self) -> TableView:
-        """What there is now."""
+        """Return the present rows."""
         if len(self._planes) > 1 and self._planes.shape[1] != self._n:
-            # The scan wants each plane right behind the one before: give spare room back.
+            # The scan needs contiguous planes, so the room to grow is given up.
             self._planes = np.ascontiguousarray(self._planes[:, : self._n])
-            self._ids, self._places = self.ids, self.places
+            self._ids = self.ids
         planes = self._planes[:, : self._n]
-        return TableView(self.ids, self.places, planes, self.n_bits, self._tables())
+        return TableView(self.ids, planes, self.n_bits, self._current_multi_index())
 
-    def _tables(self) -> MultiIndex | None:
-        """Tables of nearly all rows, where they are wanted and pay."""
-        if not self._multi_index or self._n < WORTH_TABLES:
+    def _current_multi_index(self) -> MultiIndex | None:
+        if not self._uses_multi_index or self._n < MULTI_INDEX_CODES:
             return None
-        if self._made is None or self._n > (1 + LATER_ROWS) * len(self._made):
-            self._made = MultiIndex.build(self._planes[0, : self._n])
-        return self._made
+        if self._multi_index is None or self._n > (1 + MULTI_INDEX_LAG) * len(self._multi_index):
+            self._multi_index = MultiIndex.build(self._planes[0, : self._n])
+        return self._multi_index
 
-    def add(
-        self, ids: NDArray[np.int64], codes: Codes, places: NDArray[np.uint64] | None = None
-    ) -> None:
-        """Keep codes under ids that are not there yet."""
+    def upsert(self, ids: NDArray[np.int64], codes: Codes) -> None:
+        """Store codes under distinct ids, replacing those of ids that exist."""
         order = np.argsort(ids, kind="stable")
         ids, planes = ids[order], codes.planes()[:, order]
-        where = np.zeros(len(ids), np.uint64) if places is None else places[order]
+        rows, exists = rows_of(self.ids, ids)
+        if len(rows):
+            self._planes = np.ascontiguousarray(self._planes[:, : self._n])
+            self._planes[:, rows] = planes[:, exists]
+            self._ids = self.ids
+            self._multi_index = None
+            ids, planes = ids[~exists], planes[:, ~exists]
         if self._n and len(ids) and ids[0] < self.ids[-1]:
-            self._merge(ids, planes, where)
+            self._merge(ids, planes)
         else:
-            self._append(ids, planes, where)
+            self._append(ids, planes)
 
-    def _append(
-        self, ids: NDArray[np.int64], planes: NDArray[np.uint64], places: NDArray[np.uint64]
-    ) -> None:
+    def _append(self, ids: NDArray[np.int64], planes: NDArray[np.uint64]) -> None:
         start, stop = self._n, self._n + len(ids)
         if stop > len(self._ids):
-            # A table that is filled at once is not given room that it may never need.
+            # A table that is filled at once gets no room that it may never need.
             room = stop if start == 0 else max(stop, int(GROWTH * start))
             self._ids = _grown(self._ids, start, room)
-            self._places = _grown(self._places, start, room)
             self._planes = np.stack([_grown(plane, start, room) for plane in self._planes])
         self._ids[start:stop] = ids
-        self._places[start:stop] = places
         self._planes[:, start:stop] = planes
         self._n = stop
 
-    def _merge(
-        self, ids: NDArray[np.int64], planes: NDArray[np.uint64], places: NDArray[np.uint64]
-    ) -> None:
+    def _merge(self, ids: NDArray[np.int64], planes: NDArray[np.uint64]) -> None:
         at = np.searchsorted(self.ids, ids)
         self._planes = np.insert(self._planes[:, : self._n], at, planes, axis=1)
-        self._places = np.insert(self.places, at, places)
         self._ids = np.insert(self.ids, at, ids)
         self._n = len(self._ids)
-        self._made = None
-
-    def keep(self, kept: NDArray[np.bool_]) -> None:
-        """Forget the rows that are not among ``kept``, (n,)."""
-        if kept.all():
-            return
-        self._planes = np.ascontiguousarray(self._planes[:, : self._n][:, kept])
-        self._places = self.places[kept]
-        self._ids = self.ids[kept]
-        self._n = len(self._ids)
-        self._made = None
+        self._multi_index = None
 
     def delete(self, ids: NDArray[np.int64]) -> None:
-        """Forget ids, where they are there."""
+        """Delete ids, where they exist."""
         rows, _ = rows_of(self.ids, ids)
+        if not len(rows):
+            return
         kept = np.ones(self._n, dtype=bool)
         kept[rows] = False
-        self.keep(kept)
+        self._planes = np.ascontiguousarray(self._planes[:, : self._n][:, kept])
+        self._ids = self.ids[kept]
+        self._n = len(self._ids)
+        self._multi_index = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,46 +217,45 @@ class TableView:
     """The rows of a table at one moment."""
 
     ids: NDArray[np.int64]
-    places: NDArray[np.uint64]
     planes: NDArray[np.uint64]
     n_bits: int
-    tables: MultiIndex | None = None
+    multi_index: MultiIndex | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def among(self, rows: NDArray[np.int64]) -> TableView:
-        """Some of the rows, in ascending order."""
+    def take(self, rows: NDArray[np.int64]) -> TableView:
+        """Return some of the rows, given in ascending order."""
         planes = np.ascontiguousarray(self.planes[:, rows])
-        return TableView(self.ids[rows], self.places[rows], planes, self.n_bits)
+        return TableView(self.ids[rows], planes, self.n_bits)
 
     def nearest(self, queries: Codes, k: int, threads: int | None = None) -> Ranking:
-        """The ``k`` nearest ids of each query; all of them where there are fewer than ``k``."""
+        """Return the ``k`` nearest ids of each query, or all of them if there are fewer."""
         k = min(k, len(self.ids))
         if k == 0 or len(queries) == 0:
             empty = np.empty((len(queries), k), dtype=np.int64)
             return Ranking(empty, empty.astype(np.int32))
-        if self.tables is not None and len(queries) < FEW:
-            rows, distances = self.tables.nearest(queries.planes(), self.planes, k, threads)
+        if self.multi_index is not None and len(queries) < FEW:
+            rows, distances = self.multi_index.nearest(queries.planes(), self.planes, k, threads)
         else:
             rows, distances = nearest(queries.planes(), self.planes, self.n_bits, k, threads)
         return Ranking(self.ids[rows], distances)
 
     def codes(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], Codes]:
-        """Which of the ids are there, and their codes."""
-        rows, there = rows_of(self.ids, ids)
-        return np.flatnonzero(there), Codes.from_planes(self.planes[:, rows], self.n_bits)
+        """Return the positions of those ids that exist, and their codes."""
+        rows, exists = rows_of(self.ids, ids)
+        return np.flatnonzero(exists), Codes.from_planes(self.planes[:, rows], self.n_bits)
 
 
 def rows_of(
     known: NDArray[np.int64], ids: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The rows of those ids that are known, and which ids these are; ``known`` ascends."""
+    """Return the rows of ids that are in the ascending ``known``, and a mask of these ids."""
     rows = np.searchsorted(known, ids)
-    there = np.zeros(len(ids), dtype=bool)
+    exists = np.zeros(len(ids), dtype=bool)
     inside = rows < len(known)
-    there[inside] = known[rows[inside]] == ids[inside]
-    return rows[there], there
+    exists[inside] = known[rows[inside]] == ids[inside]
+    return rows[exists], exists
 
 
 def _grown(array: np.ndarray, used: int, room: int) -> np.ndarray:

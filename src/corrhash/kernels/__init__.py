@@ -1,1 +1,1 @@
-"""Compiled loops over packed codes: the exact scan and the histograms behind every score."""
+"""Compiled loops over packed codes: Hamming scan, multi-index hashing, histograms for metrics."""

@@ -1,9 +1,9 @@
-"""Counting database items by distance and gain: the compiled loops behind every score.
+"""Histograms of database items by Hamming distance and gain, from which metrics are computed.
 
-Relevance over codes of one or two words is what evaluation spends its time on, so it has a way of
-its own, :func:`_count_pairs`. Two rows are counted by one increment: their keys, 2 * distance +
-relevant, make the row and the column of a table of pairs, whose margins are the histogram. All
-else takes the plain way, :func:`_count_each`.
+Evaluation spends its time on binary relevance with codes of one or two words, so this case has its
+own loop, :func:`_count_pairs`. It counts two rows per increment: their keys, 2 * distance +
+relevant, are row and column of a table of pairs, whose margins are the histogram. All other cases
+use the plain loop :func:`_count_each`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from corrhash.kernels.popcount import popcount
-from corrhash.kernels.read_only import read_only
-from corrhash.kernels.threads import split_over_threads
+from corrhash.kernels.simd import popcount
+from corrhash.kernels.threads import read_only, split_over_threads
 
 TILE = 1024
-"""Words of keys, or rows, that are computed before they are counted: they stay in cache."""
+"""Words of keys, or rows, computed before they are counted, so that they stay in the cache."""
 
 STREAMS = 64
-"""The rows are read as so many streams side by side: as many as a word of relevance has bits."""
+"""Number of interleaved streams of rows: the bits of a word of relevance."""
 
 ONE = np.uint32(1)
 EACH_BYTE = np.uint64(0x0101010101010101)
@@ -38,8 +37,8 @@ def distance_gain_histograms(
 ) -> NDArray[np.uint32]:
     """Count, for each query, the database items at each distance with each gain.
 
-    The gain is the number of labels an item shares with the query, but at most ``n_gains - 1``:
-    with two gains it is relevance.
+    The gain is the number of labels that an item shares with the query, at most ``n_gains - 1``.
+    With two gains it is binary relevance.
 
     Parameters
     ----------
@@ -79,7 +78,7 @@ def distance_histograms(
     threads: int | None = None,
 ) -> NDArray[np.uint32]:
     """Count, for each query, the database items at each distance: (n_queries, n_bits + 1)."""
-    # Without any label no item is relevant: all are counted with gain 0.
+    # Without labels no item is relevant, so all are counted with gain 0.
     query_masks = np.zeros((0, query_planes.shape[1]), np.uint64)
     database_masks = np.zeros((0, database_planes.shape[1]), np.uint64)
     counts = distance_gain_histograms(
@@ -95,7 +94,7 @@ def listed_distances(
     query_of: NDArray[np.int64],
     row_of: NDArray[np.int64],
 ) -> NDArray[np.uint16]:
-    """The distance of each listed pair of a query and a database row: (n_listed,)."""
+    """Return the distance of each listed pair of a query and a database row: (n_listed,)."""
     distances = np.zeros(len(query_of), np.uint16)
     for word in range(database_planes.shape[0]):
         for i in range(len(query_of)):
@@ -108,7 +107,7 @@ def listed_distances(
 def distances_to(
     query_planes: NDArray[np.uint64], query: int, database_planes: NDArray[np.uint64]
 ) -> NDArray[np.uint16]:
-    """The distances of one query, by number, to all database rows: (n,)."""
+    """Return the distances of one query, given by number, to all database rows: (n,)."""
     distances = np.empty(database_planes.shape[1], np.uint16)
     fill_distances(query_planes, query, database_planes, 0, distances)
     return distances
@@ -118,7 +117,7 @@ def distances_to(
 def shared_labels(
     query_masks: NDArray[np.uint64], query: int, database_masks: NDArray[np.uint64]
 ) -> NDArray[np.uint16]:
-    """How many labels one query, by number, shares with each database row: (n,)."""
+    """Return the number of labels that one query shares with each database row: (n,)."""
     shared = np.empty(database_masks.shape[1], np.uint16)
     fill_shared(query_masks, query, database_masks, 0, shared)
     return shared
@@ -126,8 +125,8 @@ def shared_labels(
 
 @njit(nogil=True, cache=True)
 def stable_order(distances: NDArray[np.uint16], n_bits: int) -> NDArray[np.int64]:
-    """All rows by distance, and by row where distances tie: a counting sort, (n,)."""
-    places = np.zeros(n_bits + 2, np.int64)  # places[d]: where the next row at distance d goes
+    """Return all rows by distance and then by row, with a counting sort: (n,)."""
+    places = np.zeros(n_bits + 2, np.int64)  # places[d]: position of the next row at distance d
     for distance in distances:
         places[distance + 1] += 1
     for distance in range(n_bits + 1):
@@ -141,7 +140,7 @@ def stable_order(distances: NDArray[np.uint16], n_bits: int) -> NDArray[np.int64
 
 @njit(nogil=True, cache=True)
 def _count_each(query_planes, database_planes, query_masks, database_masks, counts, start, stop):
-    """The plain way: for each tile of rows all distances, all gains, then count."""
+    """Compute all distances and gains of each tile of rows, then count them."""
     n = database_planes.shape[1]
     most = counts.shape[2] - 1
     distances = np.empty(TILE, np.uint16)
@@ -157,7 +156,7 @@ def _count_each(query_planes, database_planes, query_masks, database_masks, coun
 
 @njit(nogil=True, cache=True)
 def fill_distances(query_planes, query, database_planes, row, out):
-    """Distances of the query to as many rows from ``row`` on as ``out`` holds."""
+    """Write the distances of the query to the rows from ``row`` on into ``out``."""
     out[:] = 0
     for word in range(database_planes.shape[0]):
         of_query = query_planes[word, query]
@@ -168,7 +167,7 @@ def fill_distances(query_planes, query, database_planes, row, out):
 
 @njit(nogil=True, cache=True)
 def fill_shared(query_masks, query, database_masks, row, out):
-    """Numbers of labels shared with as many rows from ``row`` on as ``out`` holds."""
+    """Write the numbers of labels shared with the rows from ``row`` on into ``out``."""
     out[:] = 0
     for word in range(database_masks.shape[0]):
         of_query = query_masks[word, query]
@@ -178,7 +177,7 @@ def fill_shared(query_masks, query, database_masks, row, out):
 
 
 def _labels_in_use(query_masks: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The labels that any query carries: the others make nothing relevant."""
+    """Return the labels of any query; the others make nothing relevant."""
     together = np.bitwise_or.reduce(query_masks, axis=1)  # (n_label_words,)
     bits = (together[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
     return np.flatnonzero(bits)
@@ -186,11 +185,11 @@ def _labels_in_use(query_masks: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 @njit(nogil=True, cache=True)
 def _label_planes(database_masks, labels):
-    """One bit per row and label, (n_labels, n // 64).
+    """Return one bit per row and label, (n_labels, n // 64).
 
-    The rows with any of a query's labels are the union of a few planes: far cheaper than to test
-    the mask of each row.
-    Bit ``b`` of word ``i`` belongs to row ``b * (n // 64) + i``: row ``i`` of stream ``b``.
+    The rows with any of a query's labels are the union of a few planes, which is far cheaper than
+    testing the mask of each row. Bit ``b`` of word ``i`` belongs to row ``b * (n // 64) + i``,
+    which is row ``i`` of stream ``b``.
     """
     length = database_masks.shape[1] // STREAMS
     planes = np.zeros((len(labels), length), np.uint64)
@@ -208,14 +207,14 @@ def _label_planes(database_masks, labels):
 def _count_pairs(
     query_planes, first, second, query_masks, database_masks, labels, planes, counts, start, stop
 ):
-    """Relevance over codes of one word (``second`` is None) or two: two rows an increment."""
+    """Count relevance for codes of one word (``second`` is None) or two, two rows at a time."""
     n = first.shape[0]
     length = n // STREAMS
     relevant = np.empty(length, np.uint64)
-    keys = np.empty(TILE, np.uint64)  # eight keys a word
+    keys = np.empty(TILE, np.uint64)  # eight keys per word
     pairs = keys.view(np.uint16)
-    # One word has 130 keys, so rows of the table may stand 144 apart: measured a tenth faster at
-    # 64 bits than 256 apart, presumably since powers of two share few sets of the first cache.
+    # One word has 130 keys. A row stride of 144 is a tenth faster at 64 bits than 256, presumably
+    # because powers of two share few sets of the first-level cache.
     table = np.zeros((256, 144 if second is None else 256), np.uint32)
     cells = table.reshape(-1)
     for query in range(start, stop):
@@ -230,7 +229,9 @@ def _count_pairs(
         _add_margins(table, counts[query].reshape(-1))
         packed = length * STREAMS
         if counts.shape[1] == 129 and counts[query, 127].any():
-            _part_farthest(first, second, words, query_masks, query, database_masks, packed, counts)
+            _split_farthest(
+                first, second, words, query_masks, query, database_masks, packed, counts
+            )
         for row in range(packed, n):
             distance = _distance(first, second, words, row)
             counts[query, distance, _relevant(query_masks, query, database_masks, row)] += ONE
@@ -254,7 +255,7 @@ def _relevant(query_masks, query, database_masks, row):
 
 @njit(nogil=True, cache=True)
 def _unite_planes(query_masks, query, labels, planes, relevant):
-    """Set the bits of all rows that have one of the query's labels."""
+    """Set the bits of all rows that share a label with the query."""
     relevant[:] = 0
     for p in range(len(labels)):
         if (query_masks[labels[p] // 64, query] >> np.uint64(labels[p] % 64)) & np.uint64(1):
@@ -265,10 +266,10 @@ def _unite_planes(query_masks, query, labels, planes, relevant):
 def _pack_keys(first, second, words, relevant, stream, start, keys):
     """Pack into each word the keys of one row in each of eight streams, two keys to an index.
 
-    The streams are every eighth from ``stream`` on, so that bits of relevance stand a byte apart.
+    These are every eighth stream from ``stream`` on, so that bits of relevance are a byte apart.
 
-    Nothing is moved between the lanes of a vector, and unsigned row numbers spare the check for
-    negative ones: both are what lets the compiler use vectors throughout.
+    Nothing moves between the lanes of a vector, and unsigned row numbers spare the check for
+    negative ones. Both let the compiler vectorize the loop.
     """
     length = np.uint64(len(relevant))
     shift = np.uint64(stream)
@@ -281,7 +282,7 @@ def _pack_keys(first, second, words, relevant, stream, start, keys):
             at = row + i + np.uint64(7 - byte) * step
             distance = _distance(first, second, words, at)
             if second is not None:
-                distance -= distance >> 7  # 128 does not fit beside relevance: see _part_farthest
+                distance -= distance >> 7  # 128 does not fit beside relevance: see _split_farthest
             key = (key << np.uint64(8)) | np.uint64(distance)
         key = (key << np.uint64(1)) | ((relevant[i] >> shift) & EACH_BYTE)
         if second is None:
@@ -305,7 +306,7 @@ def _add_margins(table, counts):
 
 
 @njit(nogil=True, cache=True)
-def _part_farthest(first, second, words, query_masks, query, database_masks, packed, counts):
+def _split_farthest(first, second, words, query_masks, query, database_masks, packed, counts):
     """Move the complements of the query from distance 127, where they were packed, to 128."""
     for row in range(packed):
         if _distance(first, second, words, row) == 128:

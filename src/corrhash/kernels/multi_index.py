@@ -1,14 +1,14 @@
-"""Multi-index hashing: the exact nearest codes of a lone query, from a few of the codes.
+"""Multi-index hashing: exact nearest codes of a single query, comparing few of the codes.
 
-A code of 64 bits is cut into four pieces of 16. Two codes that differ in at most 4 s + t bits
-differ in at most s bits in one of the first t + 1 pieces, or in at most s - 1 in one of the others:
-else they would differ in 4 s + t + 1. So there is a table for each piece, in which codes stand by
-its value, and a search looks, round by round, at what differs from the query in s bits of piece t.
-After round 4 s + t every code up to that distance has been seen, and if these are k, that is all
-(Norouzi, Punjani, Fleet 2012).
+A 64-bit code is split into four pieces of 16 bits. Two codes that differ in at most 4 s + t bits
+differ in at most s bits in one of the first t + 1 pieces, or in at most s - 1 bits in one of the
+others; otherwise they would differ in 4 s + t + 1 bits. A table for each piece sorts the codes by
+its value. Round 4 s + t of a search compares the codes that differ from the query in s bits of
+piece t. After it, every code up to that distance has been compared, and the search ends if there
+are k of them (Norouzi, Punjani, Fleet 2012).
 
-Tables hold copies of the codes: those with one value of a piece stand together, and are compared
-as in a scan. Equal distances come out in order of row, as everywhere.
+Tables hold copies of the codes, so that codes with the same value of a piece are adjacent and
+compared as in a scan. Ties come out in row order.
 """
 
 from __future__ import annotations
@@ -21,25 +21,23 @@ from numba import njit
 from numpy.typing import NDArray
 
 from corrhash.kernels import scan
-from corrhash.kernels.popcount import popcount
-from corrhash.kernels.read_only import read_only
-from corrhash.kernels.threads import split_over_threads
-from corrhash.kernels.vectors import mark_block
+from corrhash.kernels.simd import mark_block, popcount
+from corrhash.kernels.threads import read_only, split_over_threads
 
 N_BITS = 64
 PIECES = 4
 PIECE_BITS = 16
 
 LARGEST_SHARE = 1 / 8
-"""A query that would have to look at more of the codes than this is better off with a scan."""
+"""Share of the codes above which a scan is faster than comparing candidates."""
 
 ROOM = 1 << 16
-"""Codes at the k-th distance that are kept beside the answers: they are not met in order of row."""
+"""Room for codes at the k-th distance beside the results: they do not come in row order."""
 
 _BLOCK = 64
 _HALF, _ONE, _LOW = np.uint64(32), np.uint64(1), np.uint64(2**32 - 1)
 _PIECE = np.uint64(2**PIECE_BITS - 1)
-# All values of a piece in order of their set bits; those with s bits begin at _BEGIN[s].
+# All values of a piece by their number of set bits; those with s bits begin at _BEGIN[s].
 _VALUES = np.arange(2**PIECE_BITS)
 _COUNTS = np.bitwise_count(_VALUES).astype(np.int64)
 _BY_COUNT = np.argsort(_COUNTS, kind="stable")
@@ -50,13 +48,13 @@ _compiled = njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
 
 @dataclass(frozen=True, eq=False)
 class MultiIndex:
-    """Four tables of the codes, each by 16 of their bits.
+    """Four tables of all codes, each sorted by 16 of their bits.
 
     Parameters
     ----------
-    begins : (4, 2**16 + 1) where the codes with each value of a piece begin.
-    codes : (4, n + 64) the codes in order of that value, and then of row; 64 more of no meaning.
-    rows : (4, n) whose codes these are.
+    begins : (4, 2**16 + 1) offsets of the codes with each value of a piece.
+    codes : (4, n + 64) codes by that value and then by row, with 64 unused ones at the end.
+    rows : (4, n) rows of these codes.
     """
 
     begins: NDArray[np.uint32]
@@ -65,11 +63,11 @@ class MultiIndex:
 
     @classmethod
     def build(cls, codes: NDArray[np.uint64], threads: int | None = None) -> MultiIndex:
-        """Tables of (n,) codes, at most 2**32 - 1; a second for ten millions."""
+        """Build the tables of (n,) codes, at most 2**32 - 1; ten million take a second."""
         codes, n = read_only(codes), len(codes)
         tables = cls(
             np.zeros((PIECES, 2**PIECE_BITS + 1), np.uint32),
-            np.zeros((PIECES, n + _BLOCK), np.uint64),  # blocks are read whole
+            np.zeros((PIECES, n + _BLOCK), np.uint64),  # whole blocks are read
             np.empty((PIECES, n), np.uint32),
         )
 
@@ -90,10 +88,10 @@ class MultiIndex:
         k: int,
         threads: int | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """What :func:`corrhash.kernels.scan.nearest` gives, query by query.
+        """Return the results of :func:`corrhash.kernels.scan.nearest`, query by query.
 
-        The database begins with the rows of which the tables were made; later ones are scanned. So
-        are all rows for a query with few codes near it, or with very many that share a piece.
+        The database starts with the rows in the tables; later rows are scanned. All rows are
+        scanned for a query with few codes near it, or with very many that share a piece.
         """
         n_known, n = len(self), database_planes.shape[1]
         parts = []
@@ -113,7 +111,7 @@ class MultiIndex:
     def _nearest_known(
         self, query: NDArray[np.uint64], k: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int32]] | None:
-        """(1, k) rows and distances from the tables; None where a scan is the faster way."""
+        """Return (1, k) rows and distances from the tables; None if a scan is faster."""
         found = np.empty(2 * k + ROOM, np.uint64)
         tables = self.begins, self.codes, self.rows, _BY_COUNT, _BEGIN
         n_found = _search(*tables, read_only(query), k, found)
@@ -125,7 +123,7 @@ class MultiIndex:
 
 @_compiled
 def _fill(codes: Any, piece: int, begins: Any, copies: Any, rows: Any) -> None:
-    """Counting sort by the value of one piece, which leaves equal ones in order of row."""
+    """Sort codes by the value of one piece, and by row where it is equal."""
     shift = np.uint64(piece * PIECE_BITS)
     for code in codes:
         begins[((code >> shift) & _PIECE) + _ONE] += np.uint32(1)
@@ -144,12 +142,12 @@ def _fill(codes: Any, piece: int, begins: Any, copies: Any, rows: Any) -> None:
 def _search(
     begins: Any, codes: Any, rows: Any, by_count: Any, begin: Any, query: Any, k: int, found: Any
 ) -> int:
-    """Round by round, until the k nearest are in ``found``, and how many are there.
+    """Search in rounds until the k nearest are in ``found``, and return how many it holds.
 
-    0 if that would take more than the largest share of the codes, or more room than there is.
+    Returns 0 if that takes more than the largest share of the codes, or more room than exists.
     """
     histogram = np.zeros(N_BITS + 1, np.int64)
-    # How many are found, the k-th distance so far, how many are found up to there.
+    # Number of codes found, k-th distance so far, number of codes found up to that distance.
     state = np.array([0, N_BITS, 0])
     left = np.int64(rows.shape[1] * LARGEST_SHARE)
     for n_differing in range(PIECE_BITS + 1):
@@ -164,7 +162,7 @@ def _search(
             this_round = PIECES * n_differing + piece
             for i in range(first, last + 1):
                 value, soon = by_count[i] ^ of_query, by_count[min(i + 2, last)] ^ of_query
-                if not _look(
+                if not _compare(
                     begins[piece], codes[piece : piece + 1], rows[piece], value, soon,
                     query, k, this_round, histogram, state, found,
                 ):  # fmt: skip
@@ -175,13 +173,13 @@ def _search(
 
 
 @_compiled
-def _look(
+def _compare(
     begins: Any, codes: Any, rows: Any, value: int, soon: int,
     query: Any, k: int, this_round: int, histogram: Any, state: Any, found: Any,
 ) -> bool:  # fmt: skip
-    """Find what is near among the codes with one value, while those of ``soon`` are fetched.
+    """Compare the codes with one value, and prefetch those with value ``soon``.
 
-    False if there is no room for it.
+    Returns False if there is no room for the results.
     """
     stop = np.int64(begins[value + 1])
     for first in range(np.int64(begins[value]), stop, _BLOCK):
@@ -201,7 +199,7 @@ def _look(
 
 @_compiled
 def _first_round(differing: Any) -> int:
-    """The round that comes upon a code which differs from the query in these bits."""
+    """Return the round that compares a code which differs from the query in these bits."""
     first = N_BITS
     for piece in range(PIECES):
         count = popcount((differing >> np.uint64(piece * PIECE_BITS)) & _PIECE)
@@ -211,7 +209,7 @@ def _first_round(differing: Any) -> int:
 
 @_compiled
 def _keep(distance: int, row: Any, k: int, histogram: Any, state: Any, found: Any) -> None:
-    """Add a row to what is found, as ``distance << 32 | row``; the k-th distance may fall."""
+    """Add a row as ``distance << 32 | row``, and lower the k-th distance."""
     if distance > state[1]:
         return
     found[state[0]] = np.uint64(distance) << _HALF | np.uint64(row)
@@ -225,7 +223,7 @@ def _keep(distance: int, row: Any, k: int, histogram: Any, state: Any, found: An
 
 @_compiled
 def _compact(state: Any, found: Any) -> int:
-    """Forget what is farther than the k-th distance; how many are left."""
+    """Drop codes farther than the k-th distance, and return how many are left."""
     n_kept = 0
     for i in range(state[0]):
         if np.int64(found[i] >> _HALF) <= state[1]:

@@ -1,14 +1,14 @@
-"""The exact k nearest codes by Hamming distance, found by looking at every code of the database.
+"""Exact k-nearest-neighbour search by Hamming distance: a scan over all database codes.
 
-Many queries share the work on a tile of the database: it is turned round into the table of
-:mod:`corrhash.kernels.vectors` once, and each query then marks the codes below its threshold. Few
-queries read the database as it is, each by itself, with a prefetch that keeps the memory busy.
+Many queries share the work on a tile of the database: it is transposed into the table of
+:mod:`corrhash.kernels.simd` once, and each query then marks the codes below its threshold. Few
+queries read the database as it is, one after another, with a software prefetch.
 
-Either way a query meets the rows in ascending order and keeps a candidate only if its distance is
-*strictly* below the threshold, the k-th smallest distance so far. A later row never displaces an
-earlier one at the same distance: equal distances come out in row order, without a sort.
+Each query reads the rows in ascending order and keeps a candidate only if its distance is
+*strictly* below the threshold, the k-th smallest distance so far. A later row therefore never
+displaces an earlier one at the same distance, and ties come out in row order without a sort.
 
-Several threads share either the queries or, where there are few of these, the rows.
+Threads split the queries or, if there are few of them, the rows.
 """
 
 from __future__ import annotations
@@ -22,41 +22,40 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from corrhash.kernels.popcount import popcount
-from corrhash.kernels.read_only import read_only
-from corrhash.kernels.threads import n_threads, split_over_threads
-from corrhash.kernels.vectors import (
+from corrhash.kernels.simd import (
     ROWS_PER_TRIPLE,
     TRIPLES_PER_CHUNK,
     WORDS_PER_VECTOR,
     fill_table,
     mark_block,
     mark_near,
+    popcount,
 )
+from corrhash.kernels.threads import n_threads, read_only, split_over_threads
 
 TILE_WORDS = 32
-"""Words of hits in a tile: 2,048 codes, whose table of 64-bit codes (56 kB) stays in the cache."""
+"""Words of hits per tile: 2,048 codes, whose table for 64 bits (56 kB) stays in the cache."""
 
 BATCH = 256
-"""Queries that share one table of a tile, at most: making it costs as much as 15 of them."""
+"""Most queries that share the table of a tile; building it costs as much as 15 queries."""
 
 ROOM = 4_000_000
-"""Candidates of all queries of a batch together (32 MB), so that a large k takes fewer queries."""
+"""Candidates of all queries of a batch (32 MB): a large k makes batches smaller."""
 
 FEW = 10
-"""Fewer queries than this do not pay for the table."""
+"""Number of queries from which building the table pays."""
 
 QUERIES_PER_THREAD = 32
-"""With fewer than this for each thread, threads share the rows: all queries then share a table."""
+"""With fewer queries per thread, threads split the rows, so that all queries share a table."""
 
 WORDS_PER_THREAD = 1 << 17
-"""Words of codes that are worth a thread: waking one takes as long as to compare half of them."""
+"""Words of codes worth a thread: waking one takes as long as comparing half of them."""
 
-ROWS_PER_ANSWER = 128
-"""Rows for each answer of each thread: all of them find k, which one thread then merges."""
+ROWS_PER_RESULT = 128
+"""Rows per result of a thread: each thread finds k results, which one thread merges."""
 
 AHEAD = 512
-"""Codes between the one that a lone query reads and the one that it has fetched: 4 kB a word."""
+"""Prefetch distance of a single query in codes: 4 kB per word."""
 
 _TILE = 64 * TILE_WORDS
 _VECTORS = TILE_WORDS // WORDS_PER_VECTOR
@@ -76,16 +75,15 @@ def nearest(
     k: int,
     threads: int | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The ``k`` nearest database rows of each query, by distance and then by row.
+    """Return the ``k`` nearest database rows of each query, by distance and then by row.
 
     Parameters
     ----------
-    query_planes : (n_words, n_queries), as :meth:`corrhash.codes.Codes.planes` gives them.
-    database_planes : (n_words, n), at most 2**32 codes.
-    n_bits : length of a code; bits beyond it are zero.
-    k : from 1 to n.
-    threads : over how many threads to spread the queries; None means all cores of this process.
-        The answer does not depend on it.
+    query_planes : (n_words, n_queries) codes, see :meth:`corrhash.codes.Codes.planes`.
+    database_planes : (n_words, n) codes, at most 2**32.
+    n_bits : code length; bits beyond it are zero.
+    k : number of results, from 1 to n.
+    threads : number of threads; None means all cores of this process. Results do not depend on it.
 
     Returns
     -------
@@ -98,13 +96,13 @@ def nearest(
     parts = _parts_of_rows(len(queries), database, k, threads)
     if len(parts) > 1:
         return _nearest_in_parts(queries, database, n_bits, k, parts)
-    rows, distances = _empty_answers(len(queries), k)
+    rows, distances = _empty_results(len(queries), k)
 
     def search(start: int, stop: int) -> None:
         some, everything = slice(start, stop), (0, database.shape[1])
         _scan(queries[some], database, everything, n_bits, k, rows[some], distances[some])
 
-    # One slice a thread: each slice turns the whole database round for itself.
+    # One slice per thread: each slice transposes the whole database.
     split_over_threads(search, len(queries), threads, at_least=-(-len(queries) // threads))
     return rows, distances
 
@@ -112,12 +110,12 @@ def nearest(
 def _parts_of_rows(
     n_queries: int, database: NDArray[np.uint64], k: int, threads: int
 ) -> list[tuple[int, int]]:
-    """Spans of rows that threads share, if they do better to share these than the queries."""
+    """Return the spans of rows that threads split; one span if they split the queries."""
     n = database.shape[1]
     if n_queries >= QUERIES_PER_THREAD * threads:
         return [(0, n)]
     # Searching takes n / n_parts, merging n_parts * k.
-    worth_merging = math.isqrt(n // (ROWS_PER_ANSWER * k))
+    worth_merging = math.isqrt(n // (ROWS_PER_RESULT * k))
     worth_waking = n_queries * database.size // WORDS_PER_THREAD
     n_parts = max(1, min(threads, worth_merging, worth_waking))
     starts = [n * part // n_parts // 64 * 64 for part in range(n_parts)]  # whole blocks
@@ -131,33 +129,33 @@ def _nearest_in_parts(
     k: int,
     parts: list[tuple[int, int]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """A thread for each part of the rows; the best of their answers are the best of all."""
-    answers = [_empty_answers(len(queries), k) for _ in parts]
+    """Search each part of the rows on a thread and merge the results."""
+    results = [_empty_results(len(queries), k) for _ in parts]
 
     def search(start: int, stop: int) -> None:
         for part in range(start, stop):
-            _scan(queries, database, parts[part], n_bits, k, *answers[part])
+            _scan(queries, database, parts[part], n_bits, k, *results[part])
 
     split_over_threads(search, len(parts), len(parts))
-    return best_of_parts(answers, k)
+    return best_of_parts(results, k)
 
 
 def best_of_parts(
-    answers: Sequence[tuple[NDArray[np.int64], NDArray[np.int32]]], k: int
+    results: Sequence[tuple[NDArray[np.int64], NDArray[np.int32]]], k: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The ``k`` nearest among the answers of parts of the rows, which stand in order of row."""
-    rows, distances = (np.concatenate(some, axis=1) for some in zip(*answers, strict=True))
-    # A stable sort leaves equal distances in the order of their parts, which is that of rows.
+    """Return the ``k`` nearest of the results of several parts, given in row order."""
+    rows, distances = (np.concatenate(some, axis=1) for some in zip(*results, strict=True))
+    # A stable sort leaves equal distances in the order of parts, which is row order.
     best = np.argsort(distances, axis=1, kind="stable")[:, :k]
     return np.take_along_axis(rows, best, axis=1), np.take_along_axis(distances, best, axis=1)
 
 
-def _empty_answers(n_queries: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _empty_results(n_queries: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     return np.empty((n_queries, k), np.int64), np.empty((n_queries, k), np.int32)
 
 
 def _scan(queries: Any, *rest: Any) -> None:
-    """Search a span of rows; two functions, so that who asks few queries compiles but one."""
+    """Search a span of rows with one of two functions, so that only that one is compiled."""
     (_scan_few if len(queries) < FEW else _scan_many)(queries, *rest)
 
 
@@ -165,10 +163,7 @@ def _scan(queries: Any, *rest: Any) -> None:
 def _scan_many(
     queries: Any, planes: Any, span: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
 ) -> None:
-    """Search the rows from ``span[0]`` to ``span[1]``, of which there are at least ``k``.
-
-    Batch by batch, so that what the queries know stays small.
-    """
+    """Search rows ``span[0]`` to ``span[1]``, in batches of queries to bound the memory."""
     batch = max(FEW, min(BATCH, ROOM // _capacity(span[1] - span[0], k)))
     for start in range(0, len(queries), batch):
         some = slice(start, start + batch)
@@ -179,7 +174,7 @@ def _scan_many(
 def _scan_batch(
     queries: Any, planes: Any, span: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
 ) -> None:
-    """Tile by tile: make its table, let every query mark the near codes, collect them."""
+    """Build the table of each tile, let every query mark near codes, and collect them."""
     n_queries, (start, stop) = len(queries), span
     n_chunks = (n_bits + _CHUNK_BITS - 1) // _CHUNK_BITS
     n_triples = n_chunks * TRIPLES_PER_CHUNK
@@ -192,16 +187,16 @@ def _scan_batch(
     states = known[2]
     for tile in range(start, stop, _TILE):
         n_codes = min(_TILE, stop - tile)
-        _turn(planes, tile, n_codes, digits)
+        _transpose(planes, tile, n_codes, digits)
         fill_table(digits, n_triples, TILE_WORDS, table)
-        # The first tile goes in pieces that double, so that thresholds fall before much is kept.
+        # The first tile is read in doubling pieces, so that thresholds fall early.
         first, piece = 0, 1 if tile == start else _VECTORS
         while first * WORDS_PER_VECTOR * 64 < n_codes:
             last = min(first + piece, _VECTORS)
             for q in range(n_queries):
                 marked[q] = mark_near(table, offsets, q, n_chunks, first, last, states[q, 1], hits)
             if 64 * last * WORDS_PER_VECTOR > n_codes:
-                _unmark_from(n_codes, hits, marked)
+                _clear_hits_from(n_codes, hits, marked)
             _collect(planes, queries, tile, hits, marked, k, known)
             first, piece = last, 2 * piece
     _sort(known, rows_out, distances_out)
@@ -209,7 +204,7 @@ def _scan_batch(
 
 @_compiled
 def _table_offsets(queries: Any, n_triples: int) -> Any:
-    """Where in the table each query's rows start, (n_queries, n_triples, 2): staying, carried."""
+    """Return offsets of table rows, (n_queries, n_triples, 2): sum digit, carry digit."""
     offsets = np.empty((len(queries), n_triples, 2), np.int64)
     for q in range(len(queries)):
         for triple in range(n_triples):
@@ -226,11 +221,11 @@ def _table_offsets(queries: Any, n_triples: int) -> Any:
 
 
 @_compiled
-def _turn(planes: Any, tile: int, n_codes: int, digits: Any) -> None:
-    """Turn a tile round: bit c of ``digits[b, w]`` becomes bit b of code 64 * w + c of the tile.
+def _transpose(planes: Any, tile: int, n_codes: int, digits: Any) -> None:
+    """Transpose a tile: bit c of ``digits[b, w]`` becomes bit b of code 64 * w + c.
 
-    Each word of 64 codes is a 64 x 64 matrix of bits, transposed by swapping its off-diagonal
-    quarters, then those of each quarter, and so on (Hacker's Delight, 7-3), for all w together.
+    Each word of 64 codes is a 64 x 64 bit matrix. Swapping its off-diagonal quarters, then those
+    of each quarter, and so on transposes it (Hacker's Delight, 7-3), for all w at once.
     """
     flat = digits.reshape(-1)
     for word in range(planes.shape[0]):
@@ -247,9 +242,9 @@ def _turn(planes: Any, tile: int, n_codes: int, digits: Any) -> None:
 
 @_compiled
 def _swap_quarters(flat: Any, start: int, half: int, low_half: Any) -> None:
-    """Exchange the high halves of ``half`` rows with the low halves of the ``half`` rows below."""
+    """Swap the high halves of ``half`` rows with the low halves of the ``half`` rows below."""
     shift = np.uint64(half)
-    # Unsigned, so that numba makes no room for negative indices: then LLVM can use vectors.
+    # Unsigned indices spare the check for negative ones, which lets LLVM vectorize the loop.
     upper, length = np.uint64(start), np.uint64(half * TILE_WORDS)
     for i in range(upper, upper + length):
         swap = ((flat[i] >> shift) ^ flat[i + length]) & low_half
@@ -258,8 +253,8 @@ def _swap_quarters(flat: Any, start: int, half: int, low_half: Any) -> None:
 
 
 @_compiled
-def _unmark_from(n_codes: int, hits: Any, marked: Any) -> None:
-    """Clear the bits of codes that are not there: the last tile is seldom full."""
+def _clear_hits_from(n_codes: int, hits: Any, marked: Any) -> None:
+    """Clear the bits beyond the last code: the last tile is seldom full."""
     word, rest = n_codes // 64, np.uint64(n_codes % 64)
     for q in range(len(hits)):
         hits[q, word] &= (_ONE << rest) - _ONE
@@ -270,7 +265,7 @@ def _unmark_from(n_codes: int, hits: Any, marked: Any) -> None:
 def _scan_few(
     queries: Any, planes: Any, span: Any, n_bits: int, k: int, rows_out: Any, distances_out: Any
 ) -> None:
-    """Each query goes through the rows of the span by itself."""
+    """Scan the span once for each query."""
     for q in range(len(queries)):
         one = slice(q, q + 1)
         _scan_one(queries[one], planes, span, n_bits, k, rows_out[one], distances_out[one])
@@ -288,7 +283,9 @@ def _scan_one(
         if first + 64 <= stop:
             hits[0, 0] = mark_block(planes, query, first, states[0, 1], AHEAD)
         else:
-            hits[0, 0] = (_ONE << np.uint64(stop - first)) - _ONE  # the last few: look at each
+            hits[0, 0] = (
+                _ONE << np.uint64(stop - first)
+            ) - _ONE  # the last few codes: compare each
         if hits[0, 0] != 0:
             _collect(planes, query, first, hits, marked, k, known)
     _sort(known, rows_out, distances_out)
@@ -296,22 +293,21 @@ def _scan_one(
 
 @_compiled
 def _capacity(n: int, k: int) -> int:
-    """How many candidates a query has room for: enough that they seldom need to be compacted."""
+    """Return the candidates that a query has room for, enough to compact them seldom."""
     return min(n, 2 * k + 1024)
 
 
 @_compiled
 def _candidates(n_queries: int, n: int, n_bits: int, k: int) -> Any:
-    """What the queries know: candidates in row order, how many at each distance, and states.
+    """Return the search state: candidates in row order, their histograms by distance, states.
 
-    A candidate is ``distance << 32 | row``. A state is (number of candidates, threshold, how many
-    candidates are below the threshold). All is unsigned: numba makes room for negative indices
-    otherwise, at two instructions an access.
+    A candidate is ``distance << 32 | row``. A state is (number of candidates, threshold, number of
+    candidates below the threshold). Unsigned indices spare two instructions per access.
     """
     candidates = np.empty((n_queries, _capacity(n, k)), np.uint64)
     histograms = np.zeros((n_queries, n_bits + 1), np.uint64)
     states = np.zeros((n_queries, 3), np.uint64)
-    states[:, 1] = n_bits + 1  # every code is nearer than that
+    states[:, 1] = n_bits + 1  # above every distance
     return candidates, histograms, states
 
 
@@ -319,10 +315,9 @@ def _candidates(n_queries: int, n: int, n_bits: int, k: int) -> Any:
 def _collect(
     planes: Any, queries: Any, tile: int, hits: Any, marked: Any, k: int, known: Any
 ) -> None:
-    """Keep the hits that are below their query's threshold, which falls on the way.
+    """Keep the hits below their query's threshold, and lower the threshold.
 
-    Bit 0 of ``hits[q, 0]`` stands for row ``tile``; the bits of ``marked[q]`` say which words of
-    ``hits[q]`` to look at.
+    Bit 0 of ``hits[q, 0]`` is row ``tile``; the bits of ``marked[q]`` select words of ``hits[q]``.
     """
     candidates, histograms, states = known
     capacity, wanted = np.uint64(candidates.shape[1]), np.uint64(k)
@@ -354,11 +349,11 @@ def _collect(
 
 @_compiled
 def _lowest_bit(word: Any) -> Any:
-    """The place of the lowest set bit."""
+    """Return the position of the lowest set bit."""
     return np.uint64(popcount(~word & (word - _ONE)))
 
 
-@njit(inline="always")  # a call would pass every field of two arrays, for three instructions
+@njit(inline="always")  # a call would pass every field of two arrays
 def _distance(queries: Any, q: Any, planes: Any, row: Any) -> Any:
     distance = _ZERO
     for word in range(np.uint64(len(planes))):
@@ -368,9 +363,9 @@ def _distance(queries: Any, q: Any, planes: Any, row: Any) -> Any:
 
 @_compiled
 def _compact(candidates: Any, q: Any, n_found: Any, k: Any, threshold: Any, n_below: Any) -> Any:
-    """Move the candidates that are still among the best ``k`` to the front; how many they are.
+    """Move the candidates that are still among the best ``k`` to the front, and count them.
 
-    Without branches on the distance, which no processor could foresee.
+    There is no branch on the distance, which no processor could predict.
     """
     n_kept, n_at_threshold = _ZERO, k - n_below
     for i in range(n_found):
@@ -385,7 +380,7 @@ def _compact(candidates: Any, q: Any, n_found: Any, k: Any, threshold: Any, n_be
 
 @_compiled
 def _sort(known: Any, rows_out: Any, distances_out: Any) -> None:
-    """Counting sort: the place of a candidate is the number of nearer ones, then row order."""
+    """Sort candidates by counting: by distance, then in row order."""
     candidates, histograms, states = known
     k = np.uint64(rows_out.shape[1])
     for q in range(np.uint64(len(rows_out))):

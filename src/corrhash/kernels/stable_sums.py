@@ -1,8 +1,8 @@
-"""Rankings in stable order, summed up in one pass over the database: nothing is sorted.
+"""Sums over stable rankings, by distance and then by row, in one pass and without sorting.
 
-Items are ranked by distance, equal ones by row. Once it is known how many items, and how many
-relevant ones, stand at smaller distances, a pass in order of row tells the rank of each item as it
-comes: a counter of ranks and one of hits for each distance.
+The histogram of distances gives the number of items, and of relevant ones, at smaller distances. A
+pass in row order with a counter of ranks and a counter of hits per distance then gives the rank of
+each item.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from corrhash.kernels.histograms import distance_gain_histograms, fill_distances
 from corrhash.kernels.threads import split_over_threads
 
 TILE = 2048
-"""Rows whose distances and relevance are computed before they are ranked: they stay in cache."""
+"""Rows computed before they are ranked, so that they stay in the cache."""
 
 
 class StableSums(NamedTuple):
-    """What stable rankings add up to, a row for each query.
+    """Sums over stable rankings, one row per query.
 
-    ``counts``: (n_queries, n_bits + 1, 2) items by distance, not relevant and relevant.
-    ``precisions``: (n_queries,) the precisions at relevant items, summed up to the cut.
-    ``hits``: (n_queries, n_ranks) relevant items among the first so many.
-    ``curves``: (n_queries, n_levels) the best precision at any rank from each level of recall on.
+    ``counts``: (n_queries, n_bits + 1, 2) items by distance, irrelevant and relevant.
+    ``precisions``: (n_queries,) sum of precisions at relevant items up to the cutoff.
+    ``hits``: (n_queries, n_ranks) relevant items up to each rank.
+    ``curves``: (n_queries, n_levels) highest precision at or after each recall level.
     """
 
     counts: NDArray[np.uint32]
@@ -44,14 +44,14 @@ def stable_sums(
     recall_steps: int,
     threads: int | None = None,
 ) -> StableSums:
-    """Rank the database for each query and sum up.
+    """Rank the database for each query and compute the sums.
 
     Parameters
     ----------
     codes, masks : codes and labels of queries and database, as planes of 64-bit words.
     ranks : (n_ranks,) ascending, from 1 to n.
-    cut : the last rank, and the last relevant item, whose precision is summed.
-    recall_steps : levels of recall are 0, 1 / recall_steps, ..., 1.
+    cut : last rank, and last relevant item, whose precision is summed.
+    recall_steps : recall levels are 0, 1 / recall_steps, ..., 1.
     """
     counts = distance_gain_histograms(*codes, n_bits, *masks, 2, threads)
     n_queries = len(counts)
@@ -61,7 +61,7 @@ def stable_sums(
         np.zeros((n_queries, len(ranks)), np.int64),
         np.zeros((n_queries, recall_steps + 1)),
     )
-    # Which of the ranks is the first to include each rank: a hit there counts from this one on.
+    # Index of the first of the ranks that includes each rank; a hit counts from there on.
     first_rank = np.searchsorted(ranks, np.arange(ranks.max(initial=0) + 1))
     planes = [np.ascontiguousarray(words) for words in (*codes, *masks)]
 
@@ -80,7 +80,7 @@ def _rank(
     query_planes, database_planes, query_masks, database_masks, query, counts,
     first_rank, last_rank, last_hit, precisions, hits_out, curves,
 ):  # fmt: skip
-    """Sum up one query; hits at single ranks and levels, not yet from there on."""
+    """Compute the sums of one query; hits and curves are accumulated by the caller."""
     n, n_bits = database_planes.shape[1], len(counts) - 1
     rank, hits = np.zeros(n_bits + 1, np.int64), np.zeros(n_bits + 1, np.int64)
     n_relevant = 0

@@ -1,10 +1,10 @@
-"""Splitting work over threads: the compiled loops release the lock, so Python threads suffice.
+"""Splitting work over threads: compiled loops release the GIL, so Python threads suffice.
 
-Numba's own parallel loops are not used: their default threading layer must not be entered from
-several Python threads at once, which is what a server does.
+Numba's parallel loops are not used: their default threading layer must not be entered from several
+Python threads at once, as a server does.
 
-The thread that asks works too. Its helpers wait for the next call: to start a thread takes as long
-as to compare 200,000 codes, to wake one a third of that.
+The calling thread works too, and helper threads stay alive between calls: starting a thread takes
+as long as comparing 200,000 codes, waking one a third of that.
 """
 
 from __future__ import annotations
@@ -14,23 +14,34 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 
+import numpy as np
+from numpy.typing import NDArray
+
 from corrhash.errors import InputError
 
-SLICES_PER_THREAD = 4
-"""More slices than threads, so that a thread on a busy core does not hold up the others."""
 
-MOST_HELPERS = 256
-"""Threads that are started at most, one at a time as they are needed."""
+def read_only(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return a read-only view in C order: numba compiles a loop once per kind of array."""
+    view = np.ascontiguousarray(words).view()
+    view.flags.writeable = False
+    return view
+
+
+SLICES_PER_THREAD = 4
+"""Slices per thread, so that a thread on a busy core does not delay the others."""
+
+MAX_HELPERS = 256
+"""Most helper threads; they are started when needed."""
 
 
 def n_threads(threads: int | None) -> int:
-    """``threads`` itself, or as many as there are cores that this process may use."""
+    """Return ``threads``, or the number of cores that this process can use if it is None."""
     if threads is None:
-        # Not every system lets a process be tied to some of the cores.
+        # Not every operating system has processor affinity.
         affinity = getattr(os, "sched_getaffinity", None)
         return len(affinity(0)) if affinity else os.cpu_count() or 1
     if threads < 1:
-        raise InputError(f"threads must be at least 1, or None for all cores. Got {threads}.")
+        raise InputError(f"threads must be at least 1, or None for all cores, got {threads}.")
     return threads
 
 
@@ -39,8 +50,8 @@ def split_over_threads(
 ) -> None:
     """Call ``work(start, stop)`` for slices that together cover ``n_queries``, each query once.
 
-    A slice holds ``at_least`` queries, save the last. With one thread there is one slice, and no
-    helper. What ``work`` raises is raised here, after all threads have come to an end.
+    A slice holds ``at_least`` queries, except the last. One thread gets one slice and no helper.
+    Exceptions of ``work`` are raised here, after all threads have ended.
     """
     threads = n_threads(threads)
     size = max(at_least, -(-n_queries // (threads * SLICES_PER_THREAD)))
@@ -48,7 +59,7 @@ def split_over_threads(
         work(0, n_queries)
         return
     starts = range(0, n_queries, size)
-    left = iter(starts)  # which all threads take from
+    left = iter(starts)  # shared by all threads
 
     def take() -> None:
         for start in left:
@@ -59,7 +70,7 @@ def split_over_threads(
     try:
         take()
     finally:
-        # Helpers that are busy with other calls are not waited for: nothing is left to take.
+        # Helpers that have not started are cancelled: no slices are left.
         helpers = [helper for helper in helpers if not helper.cancel()]
         wait(helpers)
     for helper in helpers:
@@ -68,5 +79,5 @@ def split_over_threads(
 
 @functools.cache
 def _helpers(process: int) -> ThreadPoolExecutor:
-    """The threads of this process: a fork leaves its child without those of its parent."""
-    return ThreadPoolExecutor(MOST_HELPERS, thread_name_prefix="corrhash")
+    """Return the threads of this process; a forked child does not inherit them."""
+    return ThreadPoolExecutor(MAX_HELPERS, thread_name_prefix="corrhash")

@@ -1,9 +1,27 @@
-"""The table of methods: one file each, named as in their papers."""
+"""Cross-modal hashing methods, one file per method.
 
-from corrhash.lazy_table import LazyTable
+All classes can be imported from here. They are loaded on first use, so that methods without
+networks do not import PyTorch.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from corrhash._registry import Registry
 from corrhash.methods.base import Hasher
 
-METHODS = LazyTable(
+if TYPE_CHECKING:
+    from corrhash.methods.chn import CHN, CHNB, CHNI, CHNM, CHNQ
+    from corrhash.methods.classifier import ClassifierCode
+    from corrhash.methods.cmssh import CMSSH
+    from corrhash.methods.cvh import CVH
+    from corrhash.methods.dcmh import DCMH
+    from corrhash.methods.imh import IMH
+    from corrhash.methods.mmnn import MMNN, MMNNPairs
+    from corrhash.methods.rahh import RaHH
+    from corrhash.methods.scm import SCM, SCMOrth
+    from corrhash.methods.seph import SePH
+
+METHODS = Registry(
     "method",
     {
         "chn": "corrhash.methods.chn:CHN",
@@ -24,6 +42,37 @@ METHODS = LazyTable(
         "seph": "corrhash.methods.seph:SePH",
     },
 )
-"""Names of methods, each with its class, which is imported when it is asked for."""
+"""Maps the name of each method to its class, which is imported on first use."""
 
-__all__ = ["METHODS", "Hasher"]
+_NAMES = {path.partition(":")[2]: name for name, path in METHODS.import_paths.items()}
+
+__all__ = [
+    "CHN",
+    "CHNB",
+    "CHNI",
+    "CHNM",
+    "CHNQ",
+    "CMSSH",
+    "CVH",
+    "DCMH",
+    "IMH",
+    "METHODS",
+    "MMNN",
+    "SCM",
+    "ClassifierCode",
+    "Hasher",
+    "MMNNPairs",
+    "RaHH",
+    "SCMOrth",
+    "SePH",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        return METHODS[_NAMES[name]]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

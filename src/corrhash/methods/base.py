@@ -1,4 +1,4 @@
-"""Hasher: what every method looks like from outside."""
+"""Hasher: the estimator interface that all hashing methods share."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ import inspect
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, is_dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import scipy.sparse as sp
 from safetensors.numpy import load, save
 
-from corrhash.atomic_write import atomic_write, make_folder, stepped_aside
+from corrhash._files import atomic_write, backup_path, make_folder
 from corrhash.codes import Codes, check_n_bits
-from corrhash.datasets.base import PairedDataset, n_rows, without_words
-from corrhash.datasets.image_files import ImageFiles
+from corrhash.datasets.base import PairedDataset, RetrievalSplit, is_empty_text
 from corrhash.errors import InputError
 
 HASHER_FILE = "hasher.json"
@@ -28,30 +26,29 @@ RankedBy = Literal["hamming", "cosine"]
 
 
 class Hasher(ABC):
-    """Learns to map images and texts into one space of binary codes.
+    """Maps images and texts to binary codes in one Hamming space.
 
-    A method stores its parameters in the constructor and does nothing else there, learns in
-    ``_fit`` into attributes that end in an underscore, and gives real-valued scores in
-    ``_score_image`` and ``_score_text``; the sign of a score is the bit. The base class owns what
-    is the same for all: checks, binarisation, saving.
+    A hasher is an estimator in the sense of scikit-learn: the constructor stores its parameters,
+    :meth:`fit` learns and sets attributes whose names end in an underscore, and
+    ``sklearn.base.clone`` copies the parameters into a new, unfitted hasher. A method implements
+    ``_fit``, ``_embed_image`` and ``_embed_text``; the base class validates input, binarizes, saves
+    and loads.
 
     Attributes
     ----------
-    needs_labels : whether the method learns from labels. Where it does not, ``fit`` takes them
-        away before the method sees the pairs.
-    learns_from_partners : whether the pairing alone, as ``Similarity.partners``, can stand in for
-        labels.
-    needs_alignment : whether row i of images and texts must belong together.
-    ranked_by : how answers are ranked when the method is measured: ``hamming`` for codes,
-        ``cosine`` for the scores before they are rounded to codes.
-    grid : values of parameters that are worth comparing; all their combinations, eight at most, are
-        what tuning tries.
-    image_features : what pictures become unless the user says otherwise; None for a method that
-        reads pictures.
+    needs_labels : whether the method needs labels. If not, ``fit`` removes them from the data, so
+        that an unsupervised method cannot see them.
+    learns_from_pairs : whether the pairing alone (``Similarity.paired``) can replace labels.
+    needs_alignment : whether row i of the images and row i of the texts must form a pair.
+    ranked_by : how results are ranked in evaluations: ``"hamming"`` distance of codes, or
+        ``"cosine"`` of continuous codes.
+    grid : parameter values that tuning compares, at most eight combinations. Nested parameters
+        are written with a dot, as in ``"training.learning_rate"``.
+    image_features : default image features; None for a method that trains on raw images.
     """
 
     needs_labels: ClassVar[bool] = True
-    learns_from_partners: ClassVar[bool] = False
+    learns_from_pairs: ClassVar[bool] = False
     needs_alignment: ClassVar[bool] = True
     ranked_by: ClassVar[RankedBy] = "hamming"
     grid: ClassVar[Mapping[str, Sequence[Any]]] = {}
@@ -59,115 +56,188 @@ class Hasher(ABC):
 
     n_bits: int
 
-    @property
-    def place(self) -> str:
-        """Where the method is defined, as ``package.module:Class``; models name it."""
-        return f"{type(self).__module__}:{type(self).__qualname__}"
-
     @abstractmethod
     def _fit(self, pairs: PairedDataset, validation: PairedDataset | None) -> None:
-        """Learn from the pairs; set attributes that end in an underscore."""
+        """Learn from the pairs; set attributes whose names end in an underscore."""
 
     @abstractmethod
-    def _score_image(self, images: Any) -> np.ndarray:
-        """(n, n_bits) real-valued scores of images."""
+    def _embed_image(self, images: Any) -> np.ndarray:
+        """Return (n, n_bits) continuous codes of images."""
 
     @abstractmethod
-    def _score_text(self, texts: Any) -> np.ndarray:
-        """(n, n_bits) real-valued scores of texts."""
+    def _embed_text(self, texts: Any) -> np.ndarray:
+        """Return (n, n_bits) continuous codes of texts."""
 
-    def fit(self, pairs: PairedDataset, validation: PairedDataset | None = None) -> Self:
-        """Learn from pairs; ``validation`` serves to choose an epoch, where a method has epochs.
+    def fit(
+        self,
+        images: Any,
+        texts: Any = None,
+        labels: Any = None,
+        *,
+        validation: PairedDataset | Sequence[Any] | None = None,
+    ) -> Self:
+        """Learn hash functions from paired images and texts.
 
-        Queries never come here, so that nothing can be chosen on them.
+        Parameters
+        ----------
+        images : a PairedDataset that holds everything; or (n, d) image features; or, for methods
+            that train networks, raw images as ImageFiles or an (n, height, width, 3) uint8 array.
+        texts : (n, d) term counts, dense or sparse, or n strings for a sentence encoder. Leave it
+            out if ``images`` is a PairedDataset.
+        labels : (n, n_classes) array of 0 and 1, dense or sparse; optional for methods that do not
+            need labels.
+        validation : PairedDataset, or tuple ``(images, texts, labels)``, on which methods that
+            train in epochs choose the best one. They hold out a tenth of the training pairs if it
+            is None. Other methods ignore it. Never pass the queries of an evaluation.
+
+        Returns
+        -------
+        self
         """
-        name = type(self).__name__
-        check_n_bits(self.n_bits)
-        if not isinstance(pairs, PairedDataset):
-            raise InputError(
-                f"{name}.fit learns from a PairedDataset. Got {type(pairs).__name__}. Use "
-                "split.train of a dataset, or PairedDataset(images, texts, labels)."
-            )
-        if len(pairs) == 0:
-            raise InputError(f"{name} cannot learn from 0 pairs. Check the split.")
-        if self.needs_alignment and not pairs.aligned:
-            raise InputError(
-                f"{name} learns from pairs: row i of images and texts must belong together. "
-                "Got judged pairs of images and texts that are not aligned. Use a method that "
-                "learns from judged pairs."
-            )
-        if self.needs_labels and not self._is_taught_by(pairs):
-            raise InputError(
-                f"{name} learns from labels, and these pairs have none. Give labels, or let words "
-                "act as labels (--supervision words; in Python, supervise(split, 'words'))."
-            )
-        if without_words(pairs.texts).all():
-            raise InputError(
-                f"All {pairs.n_texts:,} texts are empty: no word of the vocabulary occurs in "
-                "them. Check the texts, or the words that count."
-            )
+        pairs = self._as_pairs(images, texts, labels)
+        if validation is not None and not isinstance(validation, PairedDataset):
+            validation = self._as_pairs(*validation)
+        self._check_pairs(pairs)
         if not self.needs_labels:
             pairs = pairs.without_labels()
             validation = None if validation is None else validation.without_labels()
         self._fit(pairs, validation)
         return self
 
-    def _is_taught_by(self, pairs: PairedDataset) -> bool:
-        """Whether the pairs tell this method who is similar to whom."""
-        if pairs.similarity is None or (pairs.aligned and not self.learns_from_partners):
+    def _as_pairs(self, images: Any, texts: Any = None, labels: Any = None) -> PairedDataset:
+        """Return the arguments of ``fit`` as a dataset."""
+        name = type(self).__name__
+        if isinstance(images, PairedDataset):
+            if texts is not None or labels is not None:
+                raise InputError(
+                    f"{name}.fit takes a PairedDataset alone or arrays, got a PairedDataset and "
+                    "more. Pass validation data by name: fit(train, validation=...)."
+                )
+            return images
+        if isinstance(images, RetrievalSplit):
+            raise InputError(f"{name}.fit got a RetrievalSplit. Pass split.train.")
+        if texts is None:
+            raise InputError(
+                f"{name}.fit needs images and texts, got {type(images).__name__} and no texts. "
+                "Pass arrays, fit(images, texts, labels), or a PairedDataset such as split.train."
+            )
+        return PairedDataset(images, texts, labels)
+
+    def _check_pairs(self, pairs: PairedDataset) -> None:
+        """Raise an error if the method cannot learn from these pairs."""
+        name = type(self).__name__
+        check_n_bits(self.n_bits)
+        if len(pairs) == 0:
+            raise InputError(f"{name} cannot learn from 0 pairs. Check the split.")
+        if self.needs_alignment and not pairs.aligned:
+            raise InputError(
+                f"{name} needs aligned data: row i of images and texts must form a pair. Got "
+                "relevance judgments of unaligned images and texts. Use a method that learns from "
+                "relevance judgments, such as CHN."
+            )
+        if self.needs_labels and not self._has_supervision(pairs):
+            if pairs.similarity is not None:
+                raise InputError(
+                    f"{name} cannot learn from pairs. Use --supervision labels or pseudo-labels, "
+                    "or a method that learns from pairs (chn, cmssh, cvh, imh, mmnn)."
+                )
+            raise InputError(
+                f"{name} needs labels, and these pairs have none. Pass labels, or derive "
+                "pseudo-labels from the texts (--supervision pseudo-labels; in Python, "
+                "supervise(split, 'pseudo-labels'))."
+            )
+        if is_empty_text(pairs.texts).all():
+            raise InputError(
+                f"All {pairs.n_texts:,} texts are empty: they contain no term of the vocabulary. "
+                "Check the texts and the vocabulary."
+            )
+
+    def _has_supervision(self, pairs: PairedDataset) -> bool:
+        """Return whether the pairs define a similarity that this method can learn from."""
+        if pairs.similarity is None or (pairs.aligned and not self.learns_from_pairs):
             return pairs.labels is not None
         return True
 
-    def score_image(self, images: Any) -> np.ndarray:
-        """(n, n_bits) real-valued scores; their signs are the codes."""
+    def embed_image(self, images: Any) -> np.ndarray:
+        """Return (n, n_bits) continuous codes of images; their signs are the codes."""
         self._check_fitted()
-        return self._score_image(images)
+        return self._embed_image(images)
 
-    def score_text(self, texts: Any) -> np.ndarray:
-        """(n, n_bits) real-valued scores; their signs are the codes."""
+    def embed_text(self, texts: Any) -> np.ndarray:
+        """Return (n, n_bits) continuous codes of texts; their signs are the codes."""
         self._check_fitted()
-        return self._score_text(texts)
+        return self._embed_text(texts)
 
     def encode_image(self, images: Any) -> Codes:
-        """The codes of images."""
-        return Codes.from_scores(self.score_image(images))
+        """Return the binary codes of images."""
+        return Codes.from_continuous(self.embed_image(images))
 
     def encode_text(self, texts: Any) -> Codes:
-        """The codes of texts."""
-        return Codes.from_scores(self.score_text(texts))
+        """Return the binary codes of texts."""
+        return Codes.from_continuous(self.embed_text(texts))
 
-    def query_codes(self, scores: np.ndarray) -> Codes:
-        """The codes of items that ask, from their scores; as a rule those by which they are found.
+    def query_codes(self, continuous: np.ndarray) -> Codes:
+        """Return the codes of queries, given their (n, n_bits) continuous codes.
 
-        Whoever searches or measures takes the codes of queries from here.
+        Search and evaluation encode queries here, and database items by their signs. A method can
+        refine the codes of queries; most do not.
         """
-        return Codes.from_scores(scores)
+        return Codes.from_continuous(continuous)
 
-    def get_params(self) -> dict[str, Any]:
-        """The constructor's arguments and their values."""
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's arguments and their values.
+
+        With ``deep``, fields of nested settings are included: ``training__epochs``.
+        """
         names = list(inspect.signature(type(self).__init__).parameters)[1:]
-        return {name: getattr(self, name) for name in names}
+        params = {name: getattr(self, name) for name in names}
+        return params | nested_params(params) if deep else params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, nested ones as ``training__epochs=5``, and return the hasher."""
+        known = self.get_params()
+        nested: dict[str, dict[str, Any]] = {}
+        for name, value in params.items():
+            if name not in known:
+                raise InputError(
+                    f"{type(self).__name__} has no parameter {name!r}. "
+                    f"Valid parameters: {', '.join(known)}."
+                )
+            outer, _, field = name.partition("__")
+            if field:
+                nested.setdefault(outer, {})[field] = value
+            else:
+                setattr(self, name, value)
+        for outer, fields in nested.items():
+            setattr(self, outer, replace(getattr(self, outer), **fields))
+        return self
 
     def plain_params(self) -> dict[str, Any]:
-        """The same as the JSON of a model holds them."""
-        return dict(json.loads(json.dumps(self.get_params(), default=_plain)))
+        """Return the parameters as plain JSON values, nested settings as dictionaries."""
+        return dict(json.loads(json.dumps(self.get_params(deep=False), default=_plain)))
 
     def learned(self) -> dict[str, np.ndarray]:
-        """The arrays that ``fit`` learned, by name; empty before."""
+        """Return the arrays that ``fit`` learned, by name; empty before."""
         learned = {name: value for name, value in vars(self).items() if name.endswith("_")}
         for name, value in learned.items():
             if not isinstance(value, np.ndarray):
                 raise TypeError(
                     f"{type(self).__name__}.{name} is a {type(value).__name__}, which cannot be "
-                    "saved. What a method learns must be arrays: use np.array(value)."
+                    "saved. Learned attributes must be arrays: use np.array(value)."
                 )
         return learned
 
-    def save(self, folder: str | Path) -> None:
-        """Write the model into ``folder``: ``hasher.json`` and the learned arrays beside it.
+    @property
+    def import_path(self) -> str:
+        """Where the class is defined, as ``package.module:Class``; saved models refer to it."""
+        return f"{type(self).__module__}:{type(self).__qualname__}"
 
-        The arrays are written first under a name of their own; replacing ``hasher.json`` makes the
-        new model valid, so that an interruption leaves the old one whole.
+    def save(self, folder: str | Path) -> None:
+        """Write the model to ``folder``: ``hasher.json`` and a file with the learned arrays.
+
+        The arrays are written first, under a name that contains their checksum. Replacing
+        ``hasher.json`` then switches to the new model, so that an interrupted save leaves the old
+        one intact.
         """
         self._check_fitted()
         folder = make_folder(folder)
@@ -175,7 +245,7 @@ class Hasher(ABC):
         arrays = _arrays_name(content)
         description = {
             "format": FORMAT,
-            "method": self.place,
+            "method": self.import_path,
             "params": self.plain_params(),
             "arrays": arrays,
             "learned": self._description(),
@@ -191,13 +261,13 @@ class Hasher(ABC):
 
     @classmethod
     def load(cls, folder: str | Path) -> Hasher:
-        """Read what :meth:`save` wrote.
+        """Load a model that :meth:`save` wrote.
 
-        ``Hasher.load`` knows the methods of the ``METHODS`` table; a method of your own is read by
-        its own class, ``MyHasher.load``. Of a model that was exported to ONNX, ``Hasher.load``
-        takes the exported networks, and does without PyTorch.
+        ``Hasher.load`` loads all methods in ``METHODS``; load your own method with its class,
+        ``MyHasher.load``. If the model was exported to ONNX, ``Hasher.load`` returns the exported
+        networks, which do not need PyTorch.
         """
-        from corrhash.methods.exported import find_exported
+        from corrhash.methods.onnx_hasher import find_exported
 
         description = read_description(Path(folder))
         exported = find_exported(Path(folder), description) if cls is Hasher else None
@@ -217,31 +287,31 @@ class Hasher(ABC):
 
     @classmethod
     def _method_of(cls, folder: str | Path, saved: str) -> type[Hasher]:
-        """The class of the model in a folder: this one, or for Hasher any of the table."""
+        """Return the class of a saved model: this class, or for Hasher any in ``METHODS``."""
         from corrhash.methods import METHODS
 
-        known = {place: name for name, place in METHODS.places.items()}
-        if saved in known and cls is Hasher:
-            method: type[Hasher] = METHODS[known[saved]]
+        names = {path: name for name, path in METHODS.import_paths.items()}
+        if saved in names and cls is Hasher:
+            method: type[Hasher] = METHODS[names[saved]]
             return method
         if saved != f"{cls.__module__}:{cls.__qualname__}":
             raise InputError(
-                f"{folder} holds a model of {saved}, which {cls.__name__}.load does not know. "
-                "Load it with that class: its own .load(folder)."
+                f"{folder} holds a model of class {saved}, which {cls.__name__}.load cannot load. "
+                "Call load on that class."
             )
         return cls
 
     @classmethod
     def _from_params(cls, params: dict[str, Any]) -> Self:
-        """A new hasher from parameters as JSON holds them."""
+        """Return a new hasher with parameters read from JSON."""
         return cls(**params)
 
     def _description(self) -> dict[str, Any]:
-        """What was learned beside arrays, in a form that JSON can hold."""
+        """Return what was learned besides arrays, as JSON values."""
         return {}
 
     def _restore(self, arrays: dict[str, np.ndarray], description: dict[str, Any]) -> None:
-        """Take back what was learned."""
+        """Set what was learned from a saved model."""
         vars(self).update(arrays)
 
     def _is_fitted(self) -> bool:
@@ -249,74 +319,49 @@ class Hasher(ABC):
 
     def _check_fitted(self) -> None:
         if not self._is_fitted():
-            raise InputError(f"This {type(self).__name__} has not learned yet. Call fit first.")
+            raise InputError(f"This {type(self).__name__} is not fitted yet. Call fit first.")
 
     def __repr__(self) -> str:
-        params = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
-        return f"{type(self).__name__}({params})"
+        params = self.get_params(deep=False).items()
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in params)})"
+
+
+def nested_params(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of parameters that have some, named ``training__epochs``."""
+    nested = {}
+    for name, value in params.items():
+        fields = vars(value) if is_dataclass(value) else value if isinstance(value, dict) else {}
+        nested.update({f"{name}__{field}": inner for field, inner in fields.items()})
+    return nested
 
 
 def _plain(value: Any) -> Any:
-    """A NumPy number, or a value made of several, as JSON can hold it."""
+    """Return a NumPy number or nested settings as JSON values."""
     if isinstance(value, np.generic):
         return value.item()
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
-    raise TypeError(f"A parameter of a method must be a plain value. Got {value!r}.")
-
-
-def feature_rows(values: Any, what: str, width: int | None = None) -> Any:
-    """``values`` as a 2-D float array (or a sparse matrix as it is), for methods that read those.
-
-    ``width`` is the number of columns that was learned on.
-    """
-    # Sums of small integers would overflow, hence float64.
-    values = values.astype(np.float64) if sp.issparse(values) else _dense_rows(values, what)
-    if width is not None and values.shape[1] != width:
-        raise InputError(
-            f"The model was trained on {width} columns of {what}. Got {values.shape[1]}. "
-            "Read the items with the reader of the model."
-        )
-    return values
-
-
-def _dense_rows(values: Any, what: str) -> np.ndarray:
-    """An (n, d) array of numbers, or an error that tells how to get one."""
-    wanted = f"This method reads {what} as (n, d) arrays of numbers. "
-    if isinstance(values, ImageFiles) or getattr(values, "ndim", 0) == 4:
-        raise InputError(
-            f"{wanted}Got {n_rows(values)} pictures. Load them with image_features='simple'."
-        )
-    array = np.asarray(values)
-    if array.dtype.kind in "USO":
-        raise InputError(
-            f"{wanted}Got strings. Read them with the reader of the model: "
-            "reader.read_texts([...]), or let load_dataset do it."
-        )
-    if array.ndim != 2:
-        raise InputError(f"{wanted}Got shape {array.shape}. One item is still a row: x[None, :].")
-    return array.astype(np.float64)
+    raise TypeError(f"Parameters of a method must be plain values, got {value!r}.")
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """The content of ``hasher.json``, checked."""
+    """Read and validate ``hasher.json``."""
     path = folder / HASHER_FILE
     try:
         description = json.loads(path.read_bytes())
     except FileNotFoundError as error:
-        old = stepped_aside(folder.absolute())
-        way = f"The one before is in {old}: rename that." if old.exists() else "Train one first."
-        raise InputError(
-            f"There is no model in {folder}: {HASHER_FILE} is missing. {way}"
-        ) from error
+        old = backup_path(folder.absolute())
+        way = f"The previous model is in {old}: rename it." if old.exists() else "Train one first."
+        raise InputError(f"Found no model in {folder}: {HASHER_FILE} is missing. {way}") from error
     except NotADirectoryError as error:
-        raise InputError(f"{folder} is a file. A model is a folder that train wrote.") from error
+        raise InputError(f"{folder} is a file, not a model folder.") from error
     except (ValueError, OSError) as error:
         raise InputError(f"{path} is damaged ({error}). Train the model again.") from error
     if not isinstance(description, dict) or description.get("format") != FORMAT:
         found = description.get("format") if isinstance(description, dict) else description
         raise InputError(
-            f"{path} says format {found!r}; this version reads {FORMAT!r}. Train the model again."
+            f"{path} has format {found!r}, but this version reads {FORMAT!r}. "
+            "Train the model again."
         )
     missing = {"method", "params", "arrays", "learned"} - set(description)
     if missing:
@@ -325,16 +370,16 @@ def read_description(folder: Path) -> dict[str, Any]:
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """The learned arrays, or an error that names the file."""
+    """Read the learned arrays and verify their checksum."""
     try:
         content = path.read_bytes()
     except FileNotFoundError as error:
-        raise InputError(f"The model lacks its file {path}. Copy the whole folder.") from error
+        raise InputError(f"The model file {path} is missing. Copy the whole folder.") from error
     if path.name != _arrays_name(content):
         raise InputError(f"{path} is damaged: its checksum differs. Train the model again.")
     return load(content)
 
 
 def _arrays_name(content: bytes) -> str:
-    """The name of a file of arrays carries its checksum."""
+    """Return the name of a file of arrays, which contains its checksum."""
     return f"arrays-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"

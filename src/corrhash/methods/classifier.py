@@ -1,8 +1,8 @@
-"""Classifier code: what a plain classifier says of an item, as bits.
+"""Classifier code: the logits of a classifier as a hash code, a baseline for supervised hashing.
 
-A classifier for each side predicts the labels. Its logits are a code of one bit a label already;
-projected onto random directions, they are a code of any length. Where queries carry the labels of
-the training pairs, hashing methods have to beat this.
+One classifier per modality predicts the labels. The signs of its logits are a code of one bit per
+label; random projections of the logits are a code of any length. On queries with the labels of the
+training set, a hashing method has to beat this baseline.
 """
 
 from __future__ import annotations
@@ -13,44 +13,40 @@ import numpy as np
 
 from corrhash.datasets.base import PairedDataset
 from corrhash.errors import InputError
-from corrhash.methods.kernel_hasher import KernelHasher
-from corrhash.methods.kernel_logistic import check_regression, logistic_weights
+from corrhash.methods._kernel_regression import KernelHasher, check_regression, logistic_weights
 
 RIDGES = (0.003, 0.01, 0.03, 0.1, 0.3)
-"""What the ridge is chosen from."""
+"""Candidates for the ridge."""
 
-HELD_OUT = 5
-"""One in so many training pairs serves to choose the ridge."""
+HOLD_OUT = 5
+"""One in this many training pairs is held out to choose the ridge."""
 
 
 class ClassifierCode(KernelHasher):
-    """The logits of a classifier, binarised: supervised, with kernels (Sablayrolles et al., 2017).
+    """Binarized logits of a classifier, supervised with kernels (Sablayrolles et al., 2017).
 
-    Needs labels and aligned pairs of feature vectors and tag occurrences. Relatives: SePH asks the
-    same regression for learned bits in place of labels. It can tell apart what the labels tell
-    apart and nothing else, so judge it on labels that were not trained on, too.
-
-    Costs O(n n_centres (d + n_classes)) time and O(n (d + n_centres)) memory.
+    It distinguishes items by their labels only, so evaluate it on unseen labels, too. Time is
+    O(n n_centres (d + n_classes)) and memory O(n (d + n_centres)).
 
     Parameters
     ----------
-    n_bits : length of the codes; the number of labels where ``own_length`` is set.
-    own_length : let bit k say whether the item carries label k (logit above 0), instead of
-        projecting the logits, centred on their training means, onto ``n_bits`` random directions
-        (Gaussian, the same for both sides).
-    ridge : weight of the penalty of the regression. None takes, for each side, the one that
-        predicts a held-out fifth of the training pairs best: 0.003, 0.01, 0.03, 0.1 or 0.3.
-    n_centres : centres of the kernel regression, found by k-means.
-    unit_rows : scale features and tags to length 1 before they are compared.
-    seed : of k-means, of the pairs held out and of the directions.
+    n_bits : code length; the number of labels if ``one_bit_per_label`` is set.
+    one_bit_per_label : whether bit k is the sign of the logit of label k. Otherwise the logits,
+        centred on their training means, are projected onto ``n_bits`` random Gaussian directions
+        that both modalities share.
+    ridge : weight of the regression penalty. None chooses for each modality the candidate with the
+        lowest log-loss on a held-out fifth of the training pairs: 0.003, 0.01, 0.03, 0.1 or 0.3.
+    n_centres : number of k-means centres of the kernel regression.
+    normalize_rows : whether features are scaled to length 1 before they are compared.
+    seed : of k-means, of the held-out pairs and of the random directions.
 
     Attributes
     ----------
-    ridges_ : (2,) penalties used, for images and for texts.
+    ridges_ : (2,) ridges used for images and for texts.
     image_centres_, text_centres_ : (n_centres, d).
     image_width_, text_width_ : () squared distance at which the kernel has fallen to 1/e.
     image_weights_, text_weights_ : (n_centres, n_classes).
-    image_mean_, text_mean_ : (n_classes,) what is taken from the logits before they are projected.
+    image_mean_, text_mean_ : (n_classes,) subtracted from the logits before the projection.
     directions_ : (n_classes, n_bits).
 
     References
@@ -64,8 +60,8 @@ class ClassifierCode(KernelHasher):
     >>> pairs = make_pairs(300)
     >>> ClassifierCode(n_bits=16, n_centres=50).fit(pairs).encode_text(pairs.texts)
     Codes(300 codes of 16 bits)
-    >>> own = ClassifierCode(n_bits=12, own_length=True, n_centres=50).fit(pairs)
-    >>> own.encode_text(pairs.texts)
+    >>> per_label = ClassifierCode(n_bits=12, one_bit_per_label=True, n_centres=50).fit(pairs)
+    >>> per_label.encode_text(pairs.texts)
     Codes(300 codes of 12 bits)
     """
 
@@ -80,70 +76,70 @@ class ClassifierCode(KernelHasher):
         self,
         n_bits: int = 64,
         *,
-        own_length: bool = False,
+        one_bit_per_label: bool = False,
         ridge: float | None = None,
         n_centres: int = 1000,
-        unit_rows: bool = True,
+        normalize_rows: bool = True,
         seed: int = 0,
     ) -> None:
         self.n_bits = n_bits
-        self.own_length = own_length
+        self.one_bit_per_label = one_bit_per_label
         self.ridge = ridge
         self.n_centres = n_centres
-        self.unit_rows = unit_rows
+        self.normalize_rows = normalize_rows
         self.seed = seed
 
     def _fit(self, pairs: PairedDataset, validation: PairedDataset | None) -> None:
         assert pairs.labels is not None
         signs = np.where(pairs.labels.toarray() > 0, 1.0, -1.0)  # (n, n_classes)
-        self._check_settings(signs.shape[1])
-        of_image = self._classifier(pairs.images, signs, "image")
-        of_text = self._classifier(pairs.texts, signs, "text")
-        self.image_weights_, self.image_mean_, image_ridge = of_image
-        self.text_weights_, self.text_mean_, text_ridge = of_text
+        self._check_params(signs.shape[1])
+        image_classifier = self._fit_classifier(pairs.images, signs, "image")
+        text_classifier = self._fit_classifier(pairs.texts, signs, "text")
+        self.image_weights_, self.image_mean_, image_ridge = image_classifier
+        self.text_weights_, self.text_mean_, text_ridge = text_classifier
         self.ridges_ = np.array([image_ridge, text_ridge])
         self.directions_ = self._directions(signs.shape[1])
 
-    def _check_settings(self, n_classes: int) -> None:
+    def _check_params(self, n_classes: int) -> None:
         check_regression(self.n_centres, RIDGES[0] if self.ridge is None else self.ridge)
-        if self.own_length and self.n_bits != n_classes:
+        if self.one_bit_per_label and self.n_bits != n_classes:
             raise InputError(
-                f"The classifier's own length is one bit a label: {n_classes} here. Got "
-                f"n_bits={self.n_bits}. Use n_bits={n_classes}, or leave own_length out."
+                f"With one_bit_per_label, n_bits must be the number of labels, {n_classes}, "
+                f"got {self.n_bits}."
             )
 
-    def _classifier(
-        self, values: Any, signs: np.ndarray, side: str
+    def _fit_classifier(
+        self, values: Any, signs: np.ndarray, modality: str
     ) -> tuple[np.ndarray, np.ndarray, float]:
-        """Weights, what to centre logits on, and ridge of one side's classifier."""
-        features, to_weights = self._learn_kernel(values, side)
+        """Return the weights, the mean logits to subtract, and the ridge of one modality."""
+        features, to_weights = self._fit_kernel(values, modality)
         ridge = self.ridge
         if ridge is None:
             ridge = best_ridge(features, signs, self.seed)
-        v = logistic_weights(features, signs, ridge, f"Learning labels of {side}s")
-        mean = np.zeros(signs.shape[1]) if self.own_length else (features @ v).mean(axis=0)
+        v = logistic_weights(features, signs, ridge, f"Fitting the classifier of {modality}s")
+        mean = np.zeros(signs.shape[1]) if self.one_bit_per_label else (features @ v).mean(axis=0)
         return to_weights @ v, mean, ridge
 
     def _directions(self, n_classes: int) -> np.ndarray:
-        """(n_classes, n_bits) random directions, or each label's own."""
-        if self.own_length:
+        """Return (n_classes, n_bits) directions: random, or the identity."""
+        if self.one_bit_per_label:
             return np.eye(n_classes)
         return np.random.default_rng(self.seed).standard_normal((n_classes, self.n_bits))
 
-    def _score_image(self, images: Any) -> np.ndarray:
-        return (self._answers(images, "image") - self.image_mean_) @ self.directions_
+    def _embed_image(self, images: Any) -> np.ndarray:
+        return (self._logits(images, "image") - self.image_mean_) @ self.directions_
 
-    def _score_text(self, texts: Any) -> np.ndarray:
-        return (self._answers(texts, "text") - self.text_mean_) @ self.directions_
+    def _embed_text(self, texts: Any) -> np.ndarray:
+        return (self._logits(texts, "text") - self.text_mean_) @ self.directions_
 
 
 def best_ridge(features: np.ndarray, signs: np.ndarray, seed: int) -> float:
-    """The ridge of ``RIDGES`` that predicts held-out rows best, by their log-loss."""
+    """Return the ridge in ``RIDGES`` with the lowest log-loss on held-out rows."""
     order = np.random.default_rng(seed).permutation(len(features))
-    held, rest = order[::HELD_OUT], np.delete(order, np.s_[::HELD_OUT])
+    held, rest = order[::HOLD_OUT], np.delete(order, np.s_[::HOLD_OUT])
     if len(rest) == 0:
         return RIDGES[len(RIDGES) // 2]
-    # The penalty stands beside a sum over rows: fewer rows take less of it.
+    # The loss is a sum over rows, so the penalty shrinks with the number of rows.
     share = len(rest) / len(features)
 
     def held_out_loss(ridge: float) -> float:

@@ -1,10 +1,10 @@
-"""Cross-view hashing: linear projections in which the two sides of a pair agree.
+"""Cross-view hashing: linear projections in which images and texts of a pair correlate.
 
 With the pairing alone as similarity, the relaxed problem of the paper is canonical correlation
-analysis: among directions of unit variance, find those in which images and texts correlate most.
+analysis: find directions of unit variance in which images and texts correlate most.
 
-In the paper's letters: X images and Y texts, centred, n pairs; C the covariances, A_x and A_y the
-projections, rho the correlations.
+Symbols of the paper: X and Y are the centred images and texts of n pairs, C_xy their covariance,
+A_x and A_y the projections and ρ the canonical correlations.
 """
 
 from __future__ import annotations
@@ -15,31 +15,32 @@ import numpy as np
 from scipy.linalg import svd
 
 from corrhash.datasets.base import PairedDataset
-from corrhash.methods.base import feature_rows
-from corrhash.methods.linear_hasher import LinearHasher
-from corrhash.methods.whitened import Whitened, check_n_directions, cross_covariance
+from corrhash.methods._linear_algebra import (
+    LinearHasher,
+    Whitened,
+    check_n_directions,
+    cross_covariance,
+)
+from corrhash.methods._validation import feature_rows
 
 
 class CVH(LinearHasher):
     """Cross-view hashing, unsupervised and linear (Kumar & Udupa, IJCAI 2011).
 
-    Needs aligned pairs of feature vectors and tag occurrences; labels are not used. Relatives: IMH
-    adds neighbourhoods within each side, SCM puts labels in place of the pairing. Later canonical
-    directions are mostly noise yet weigh as much as early ones, so codes get worse beyond some 16
-    bits.
-
-    Costs O(n d^2 + d^3) time and O(d^2) memory for d columns; sparse texts stay sparse.
+    Later canonical directions are mostly noise, but every bit has the same weight: quality
+    decreases beyond about 16 bits. Time is O(n d² + d³) and memory O(d²) for d features; sparse
+    texts stay sparse.
 
     Parameters
     ----------
-    n_bits : length of the codes; at most the smaller number of (varying) columns.
-    eps : ridge on both covariances, relative to their mean eigenvalue. Try: 1e-3, 1e-2, 0.1, 1.
+    n_bits : code length, at most the smaller number of varying features.
+    ridge : added to both covariances, relative to their mean eigenvalue. Try 1e-3, 1e-2, 0.1, 1.
 
     Attributes
     ----------
-    image_mean_, text_mean_ : (d,) means of the training columns.
-    image_projection_, text_projection_ : (d, n_bits), the paper's A_x and A_y.
-    correlations_ : (n_bits,) canonical correlations on the training pairs, largest first.
+    image_mean_, text_mean_ : (d,) column means of the training data.
+    image_projection_, text_projection_ : (d, n_bits), A_x and A_y.
+    correlations_ : (n_bits,) canonical correlations ρ on the training pairs, largest first.
 
     References
     ----------
@@ -56,20 +57,20 @@ class CVH(LinearHasher):
     """
 
     needs_labels = False
-    grid: ClassVar = {"eps": (1e-3, 1e-2, 0.1, 1.0, 10.0)}
+    grid: ClassVar = {"ridge": (1e-3, 1e-2, 0.1, 1.0, 10.0)}
 
     correlations_: np.ndarray
 
-    def __init__(self, n_bits: int = 16, *, eps: float = 0.1) -> None:
+    def __init__(self, n_bits: int = 16, *, ridge: float = 0.1) -> None:
         self.n_bits = n_bits
-        self.eps = eps
+        self.ridge = ridge
 
     def _fit(self, pairs: PairedDataset, validation: PairedDataset | None) -> None:
         images = feature_rows(pairs.images, "images")
         texts = feature_rows(pairs.texts, "texts")
         check_n_directions("CVH", self.n_bits, images, texts)
-        image, text = Whitened(images, self.eps), Whitened(texts, self.eps)
-        # T = R_x^-1 C_xy R_y^-T; both signs from one SVD.
+        image, text = Whitened(images, self.ridge), Whitened(texts, self.ridge)
+        # R_x^-1 C_xy R_y^-T = U diag(ρ) V^T; A_x = R_x^-T U, A_y = R_y^-T V
         left, rho, right = svd(cross_covariance(image, text), full_matrices=False)
         bits = slice(None, self.n_bits)
         self.image_mean_, self.text_mean_ = image.mean, text.mean

@@ -1,8 +1,10 @@
-"""Deep Cross-Modal Hashing: a likelihood of similarity, and codes that both networks are drawn to.
+"""Deep cross-modal hashing: a pairwise likelihood, and codes that both modalities share.
 
-In the paper's letters: F and G image and text scores of all n training pairs, a row each; B the
-codes of the pairs, which both sides share; S similarity; Θ half the inner products of F and G; γ
-weight of the codes, η weight of the balance of bits; J the objective.
+Symbols of the paper: F and G are the (n, b) continuous codes of all training images and texts, B
+the binary codes that the two items of a pair share, S the similarity, Θ = F Gᵀ / 2, γ the weight of
+quantization and η the weight of bit balance. The objective is
+
+    J = -Σ_ij (S_ij Θ_ij - ln(1 + exp Θ_ij)) + γ (‖B - F‖² + ‖B - G‖²) + η (‖Fᵀ 1‖² + ‖Gᵀ 1‖²)
 """
 
 from __future__ import annotations
@@ -17,35 +19,31 @@ from torch import Tensor
 
 from corrhash.datasets import PairedDataset
 from corrhash.losses import pairwise_likelihood_loss
-from corrhash.methods.batches import Batch, Rows
 from corrhash.methods.network_hasher import NetworkHasher
-from corrhash.methods.trainer import Step, Trainer
-from corrhash.methods.training import Training
-from corrhash.methods.two_networks import Networks
+from corrhash.networks.hashing_network import Networks
+from corrhash.training.batches import Batch, Rows
+from corrhash.training.config import Training
+from corrhash.training.trainer import Step, Trainer
 
-PUBLISHED_NETWORKS = Networks(width=8192, root=False, noise=0.0)
+PAPER_NETWORKS = Networks(width=8192, sqrt=False, noise=0.0)
 
 
 class DCMH(NetworkHasher):
     """Deep Cross-Modal Hashing, supervised and deep (Jiang and Li, CVPR 2017).
 
-    Needs labels, and pairs that belong together, since a pair shares its code. Relatives: CHN, with
-    cosines for inner products; MMNN, with distances.
-
-    Its epoch has two passes, images against the scores of all texts, then texts against those of
-    all images; then each pair gets a new code. Scores are linear: no tanh.
-
-    Costs O(n b) an item and epoch on top of the two networks, for n training pairs of b bits, and
-    keeps three tables of (n, b).
+    An epoch has two passes, images against the codes of all texts and texts against the codes of
+    all images; then each pair gets a new binary code. The hash layers are linear, without tanh. In
+    addition to the networks, an epoch takes O(n² b) time and three (n, b) tables of memory.
 
     Parameters
     ----------
-    n_bits : length of the codes.
-    gamma : weight of the codes; the likelihood has n terms an item, this has one. Try: 1, 10, 100.
-    eta : weight of the balance of bits. Large ones freeze or blow up the training, since the scores
-        of other batches are as old as an epoch. Try: 0, 0.001, 0.01, 1.
-    networks : which networks to train.
-    training : how to train them.
+    n_bits : code length.
+    quantization_weight : γ. Each item has n likelihood terms and one quantization term. Try 1, 10,
+        100.
+    balance_weight : η. Large values stall training or make it diverge, because the codes outside a
+        batch are up to an epoch old. Try 0, 0.001, 0.01, 1.
+    networks : architecture of the two networks.
+    training : optimization settings.
 
     References
     ----------
@@ -61,12 +59,12 @@ class DCMH(NetworkHasher):
     """
 
     needs_alignment = True
-    learns_from_partners = False  # one similar pair among n dissimilar ones has no say
+    learns_from_pairs = False  # one similar pair among n dissimilar ones has too little weight
     bounded = False
 
     grid: ClassVar = {
-        "gamma": (1.0, 100.0),
-        "eta": (0.0, 1e-3),
+        "quantization_weight": (1.0, 100.0),
+        "balance_weight": (0.0, 1e-3),
         "training.learning_rate": (1e-3, 3e-3),
     }
 
@@ -74,29 +72,33 @@ class DCMH(NetworkHasher):
         self,
         n_bits: int = 64,
         *,
-        gamma: float = 1.0,
-        eta: float = 0.0,
+        quantization_weight: float = 1.0,
+        balance_weight: float = 0.0,
         networks: Networks = Networks(),  # noqa: B008 - a frozen value
         training: Training = Training(),  # noqa: B008 - a frozen value
     ) -> None:
         self.n_bits = n_bits
-        self.gamma = gamma
-        self.eta = eta
+        self.quantization_weight = quantization_weight
+        self.balance_weight = balance_weight
         self.networks = networks
         self.training = training
 
     @classmethod
-    def literal(
+    def from_paper(
         cls,
         n_bits: int = 64,
-        gamma: float = 1.0,
-        eta: float = 1.0,
         *,
-        networks: Networks = PUBLISHED_NETWORKS,
+        quantization_weight: float = 1.0,
+        balance_weight: float = 1.0,
+        networks: Networks = PAPER_NETWORKS,
         **training: Any,
     ) -> Self:
-        """As published: γ = η = 1, 8192 hidden units, SGD without momentum for 500 epochs."""
-        published = Training(
+        """Return DCMH with the settings of the paper.
+
+        γ = η = 1, 8192 hidden units and 500 epochs of SGD without momentum. Other keyword arguments
+        replace fields of ``training``, such as ``epochs``.
+        """
+        paper = Training(
             epochs=500,
             batch_size=128,
             optimizer="sgd",
@@ -108,77 +110,82 @@ class DCMH(NetworkHasher):
         )
         return cls(
             n_bits,
-            gamma=gamma,
-            eta=eta,
+            quantization_weight=quantization_weight,
+            balance_weight=balance_weight,
             networks=networks,
-            training=replace(published, **training),
+            training=replace(paper, **training),
         )
 
     def _trainer(self, pairs: PairedDataset, validation: PairedDataset) -> Trainer:
         return AlternatingTrainer(self, pairs, validation)
 
-    def _loss(self, batch: Batch) -> tuple[Tensor, dict[str, float]]:
-        """The first term of J: -Σ (S_ij Θ_ij - ln(1 + exp Θ_ij)), as a mean."""
-        loss = pairwise_likelihood_loss(batch.image_scores, batch.text_scores, batch.similarity)
+    def batch_loss(self, batch: Batch) -> tuple[Tensor, dict[str, float]]:
+        """Return the first term of J, -Σ (S_ij Θ_ij - ln(1 + exp Θ_ij)), as a mean."""
+        loss = pairwise_likelihood_loss(batch.image_codes, batch.text_codes, batch.similarity)
         return loss, {}
 
 
 class AlternatingTrainer(Trainer):
-    """Trains one network against all that the other one said last, then the other way round.
+    """Trains the image network against the latest codes of all texts, then the other way round.
 
-    ``memory`` holds F (``image``), G (``text``) and B (``codes``), (n, b) each. A row of F or G is
-    what its network said when the item was last in a batch.
+    ``memory`` holds F (``image``), G (``text``) and B (``codes``), each (n, b). A row of F or G is
+    the output of its network when the item was last in a batch.
     """
 
     hasher: DCMH
 
     def __init__(self, hasher: DCMH, pairs: PairedDataset, validation: PairedDataset) -> None:
         super().__init__(hasher, pairs, validation)
-        first = hasher.score_image(pairs.images), hasher.score_text(pairs.texts)
-        image, text = (torch.from_numpy(scores).to(self.device) for scores in first)
+        image, text = (
+            torch.from_numpy(self._embed(modality, self.inputs, len(pairs))).to(self.device)
+            for modality in ("image", "text")
+        )
         self.memory = {"image": image, "text": text, "codes": shared_codes(image, text)}
 
     def _passes(self) -> Sequence[Step]:
         return [self._image_step, self._text_step]
 
     def _image_step(self, rows: Rows, epoch: int) -> dict[str, float]:
-        """Fix G and B, step down J by the image network."""
-        f = self._scores("image", rows.images, epoch)  # (batch, b)
-        similarity = self._block(self.relation, rows.images, slice(None))  # (batch, n)
+        """Fix G and B, and take a gradient step of J in the image network."""
+        f = self._continuous_codes("image", rows.images, epoch)  # (batch, b)
+        similarity = self._similarity_block(self.similarity, rows.images, slice(None))  # (batch, n)
         batch = Batch(f, self.memory["text"], similarity)
-        return self._step_of("image", f, rows.images, batch)
+        return self._network_step("image", f, rows.images, batch)
 
     def _text_step(self, rows: Rows, epoch: int) -> dict[str, float]:
-        """Fix F and B, step down J by the text network."""
-        g = self._scores("text", rows.texts, epoch)  # (batch, b)
-        similarity = self._block(self.relation, slice(None), rows.texts)  # (n, batch)
+        """Fix F and B, and take a gradient step of J in the text network."""
+        g = self._continuous_codes("text", rows.texts, epoch)  # (batch, b)
+        similarity = self._similarity_block(self.similarity, slice(None), rows.texts)  # (n, batch)
         batch = Batch(self.memory["image"], g, similarity)
-        return self._step_of("text", g, rows.texts, batch)
+        return self._network_step("text", g, rows.texts, batch)
 
-    def _step_of(self, side: str, live: Tensor, rows: np.ndarray, batch: Batch) -> dict[str, float]:
-        self.memory[side][rows] = live.detach()
-        likelihood, _ = self.hasher._loss(batch)
-        codes, balance = self._code_terms(side, live, rows)
-        loss = likelihood + self.hasher.gamma * codes + self.hasher.eta * balance  # J
-        return self._descend(loss, {"likelihood": float(likelihood.detach())})
+    def _network_step(
+        self, modality: str, output: Tensor, rows: np.ndarray, batch: Batch
+    ) -> dict[str, float]:
+        self.memory[modality][rows] = output.detach()
+        likelihood, _ = self.hasher.batch_loss(batch)
+        quantization, balance = self._code_terms(modality, output, rows)
+        gamma, eta = self.hasher.quantization_weight, self.hasher.balance_weight
+        loss = likelihood + gamma * quantization + eta * balance  # J
+        return self._optimize(loss, {"likelihood": float(likelihood.detach())})
 
-    def _code_terms(self, side: str, live: Tensor, rows: np.ndarray) -> tuple[Tensor, Tensor]:
-        """‖B - F‖² of the batch and ‖Fᵀ 1‖², over the number of pairs in the likelihood."""
-        scores = self.memory[side]
-        codes = (self.memory["codes"][rows] - live).square().sum()
-        rest = scores.sum(dim=0) - live.detach().sum(dim=0)  # of the items outside of the batch
-        balance = (rest + live.sum(dim=0)).square().sum()
-        n_pairs = len(scores) * len(live)
-        return codes / n_pairs, balance / n_pairs
+    def _code_terms(self, modality: str, output: Tensor, rows: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Return ‖B - F‖² over the batch and ‖Fᵀ 1‖², divided by the number of likelihood terms."""
+        latest = self.memory[modality]
+        quantization = (self.memory["codes"][rows] - output).square().sum()
+        rest = latest.sum(dim=0) - output.detach().sum(dim=0)  # over items outside the batch
+        balance = (rest + output.sum(dim=0)).square().sum()
+        n_terms = len(latest) * len(output)
+        return quantization / n_terms, balance / n_terms
 
     def _after_epoch(self) -> None:
         self.memory["codes"] = shared_codes(self.memory["image"], self.memory["text"])
 
 
-def shared_codes(image_scores: Tensor, text_scores: Tensor) -> Tensor:
-    """B = sgn(γ (F + G)), with -1 for a sum of 0; a positive γ changes no sign.
+def shared_codes(image_codes: Tensor, text_codes: Tensor) -> Tensor:
+    """Return B = sign(γ (F + G)), with sign(0) = -1; γ > 0 does not change the sign.
 
     >>> shared_codes(torch.tensor([[0.5, 1.0, 2.0]]), torch.tensor([[1.0, -1.0, -3.0]]))
     tensor([[ 1., -1., -1.]])
     """
-    return torch.where(image_scores + text_scores > 0, 1.0, -1.0)
+    return torch.where(image_codes + text_codes > 0, 1.0, -1.0)

@@ -1,7 +1,8 @@
-"""Coupled siamese networks: distances across and within the two sides tell who is similar.
+"""Multimodal similarity-preserving hashing: coupled siamese networks with contrastive losses.
 
-In the paper's letters: f and g image and text networks, D the distance of two of their outputs, m
-margins, a_x and a_y the weights of the losses l_X and l_Y within the sides, l_XY the one across.
+Symbols of the paper: f and g are the image and the text network, D the distance of two outputs, m
+the margin, l_XY the loss across modalities, l_X and l_Y the losses within them with weights a_x and
+a_y.
 """
 
 from __future__ import annotations
@@ -14,35 +15,31 @@ import torch
 from torch import Tensor
 
 from corrhash.datasets import PairedDataset, Vocabulary
-from corrhash.datasets.simple_features import simple_features
+from corrhash.datasets.image_features import simple_features
 from corrhash.losses import contrastive_loss
-from corrhash.methods.base import feature_rows
-from corrhash.methods.batches import Batch
-from corrhash.methods.covariance import column_means
-from corrhash.methods.neighbours import neighbour_names, unit_rows
+from corrhash.methods._linear_algebra import column_means, neighbour_graph, unit_rows
+from corrhash.methods._validation import feature_rows
 from corrhash.methods.network_hasher import NetworkHasher
-from corrhash.methods.training import Training
-from corrhash.methods.two_networks import Networks
+from corrhash.networks.hashing_network import Networks
 from corrhash.networks.inputs import vector_length
-from corrhash.relevance import Similarity
+from corrhash.similarity import Similarity
+from corrhash.training.batches import Batch
+from corrhash.training.config import Training
 
 
 class MMNN(NetworkHasher):
     """Multimodal similarity-preserving hashing, supervised and deep (Masci et al., TPAMI 2014).
 
-    Needs labels or, as a weaker teacher, the pairing alone. Relatives: ``mmnn-pairs``, the same
-    without labels; CHN, with cosines for distances.
-
-    Costs O(pairs in a batch) on top of the two networks.
+    Learns from labels or from the pairing alone. :class:`MMNNPairs` needs no labels.
 
     Parameters
     ----------
-    n_bits : length of the codes.
-    margin : share of the bits in which dissimilar codes shall differ; m = 2 √(margin b). Try:
-        0.25, 0.5.
-    within : weight of the two losses within the sides, a_x = a_y. Try: 0.1, 0.5, 1.
-    networks : which networks to train.
-    training : how to train them.
+    n_bits : code length.
+    margin : share of the bits in which dissimilar codes should differ, in (0, 1];
+        m = 2 √(margin b). Try 0.25, 0.5.
+    within_modality_weight : a_x = a_y. Try 0.1, 0.5, 1.
+    networks : architecture of the two networks.
+    training : optimization settings.
 
     References
     ----------
@@ -62,7 +59,7 @@ class MMNN(NetworkHasher):
 
     grid: ClassVar = {
         "margin": (0.25, 0.5),
-        "within": (0.5, 1.0),
+        "within_modality_weight": (0.5, 1.0),
         "training.learning_rate": (1e-3, 3e-3),
     }
 
@@ -71,51 +68,43 @@ class MMNN(NetworkHasher):
         n_bits: int = 64,
         *,
         margin: float = 0.5,
-        within: float = 0.5,
+        within_modality_weight: float = 0.5,
         networks: Networks = Networks(),  # noqa: B008 - a frozen value
         training: Training = Training(),  # noqa: B008 - a frozen value
     ) -> None:
         self.n_bits = n_bits
         self.margin = margin
-        self.within = within
+        self.within_modality_weight = within_modality_weight
         self.networks = networks
         self.training = training
 
-    def _loss(self, batch: Batch) -> tuple[Tensor, dict[str, float]]:
-        f, g = batch.image_scores, batch.text_scores  # (n, b), (n, b)
-        m = 2 * (self.margin * self.n_bits) ** 0.5  # the distance of codes with so many bits apart
+    def batch_loss(self, batch: Batch) -> tuple[Tensor, dict[str, float]]:
+        """Return (l_XY + a_x l_X + a_y l_Y) / b.
+
+        Squared distances grow with b; dividing by it makes one learning rate fit all lengths.
+        """
+        f, g = batch.image_codes, batch.text_codes  # (n, b), (n, b)
+        m = 2 * (self.margin * self.n_bits) ** 0.5
         loss = contrastive_loss(f, g, batch.similarity, m)  # l_XY
-        others = ~torch.eye(len(f), dtype=torch.bool)  # nothing is compared with itself
-        for side, similarity in batch.within.items():  # + a_x l_X + a_y l_Y
-            scores = f if side == "image" else g
-            inside = contrastive_loss(scores, scores, similarity, m, known=others)
-            loss = loss + self.within * inside
-        # Distances grow with the bits; over b, a learning rate serves every length.
+        others = ~torch.eye(len(f), dtype=torch.bool)  # excludes pairs of an item with itself
+        for modality, similarity in batch.within_modality.items():  # + a_x l_X + a_y l_Y
+            codes = f if modality == "image" else g
+            within = contrastive_loss(codes, codes, similarity, m, known=others)
+            loss = loss + self.within_modality_weight * within
         return loss / self.n_bits, {}
 
 
 class MMNNPairs(MMNN):
-    """MMNN without labels: partners are similar across the sides, near neighbours within them.
+    """MMNN without labels: similar are paired items and nearest neighbours within a modality.
 
-    Needs pairs alone. Its best epoch is the one in which validation items find their own partners
-    best. Relatives: MMNN, with labels; CVH, which is linear.
-
-    Costs O(n² d) once, for the neighbours, on top of MMNN.
+    The best epoch is the one with the highest mAP of validation items for their own counterparts.
+    The neighbours take O(n² d) time, once.
 
     Parameters
     ----------
-    n_bits, margin, within, networks, training : as those of MMNN.
-    n_neighbours : how many nearest items of its own side, by the cosine of centred vectors, an item
-        is called similar to; pictures and sentences are compared by simple features and by words.
-
-    References
-    ----------
-    As for MMNN.
-
-    Examples
-    --------
-    >>> MMNNPairs(16).needs_labels
-    False
+    n_bits, margin, within_modality_weight, networks, training : see :class:`MMNN`.
+    n_neighbours : number of nearest items of the same modality, by the cosine of centred features,
+        that count as similar. Raw images are compared by simple features, strings by their terms.
     """
 
     needs_labels = False
@@ -125,45 +114,54 @@ class MMNNPairs(MMNN):
         n_bits: int = 64,
         *,
         margin: float = 0.5,
-        within: float = 0.5,
+        within_modality_weight: float = 0.5,
         n_neighbours: int = 10,
         networks: Networks = Networks(),  # noqa: B008 - a frozen value
         training: Training = Training(),  # noqa: B008 - a frozen value
     ) -> None:
-        super().__init__(n_bits, margin=margin, within=within, networks=networks, training=training)
+        super().__init__(
+            n_bits,
+            margin=margin,
+            within_modality_weight=within_modality_weight,
+            networks=networks,
+            training=training,
+        )
         self.n_neighbours = n_neighbours
 
     def _fit(self, pairs: PairedDataset, validation: PairedDataset | None) -> None:
-        super()._fit(_partners(pairs), None if validation is None else _partners(validation))
+        super()._fit(_paired(pairs), None if validation is None else _paired(validation))
 
-    def _within(self, pairs: PairedDataset, across: Similarity) -> dict[str, Similarity]:
+    def within_modality_similarity(
+        self, pairs: PairedDataset, across: Similarity
+    ) -> dict[str, Similarity]:
         return {
-            "image": neighbours(_image_vectors(pairs.images), self.n_neighbours),
-            "text": neighbours(_text_vectors(pairs.texts), self.n_neighbours),
+            "image": neighbour_similarity(_image_features(pairs.images), self.n_neighbours),
+            "text": neighbour_similarity(_text_features(pairs.texts), self.n_neighbours),
         }
 
 
-def _partners(pairs: PairedDataset) -> PairedDataset:
-    """The pairs as all that is known."""
-    return replace(pairs, similarity=Similarity.partners(len(pairs)))
+def _paired(pairs: PairedDataset) -> PairedDataset:
+    """Return the pairs with the pairing as their similarity."""
+    return replace(pairs, similarity=Similarity.paired(len(pairs)))
 
 
-def neighbours(vectors: Any, n_neighbours: int) -> Similarity:
-    """Row i is similar to row j if one is among the nearest of the other, and never to itself."""
-    named = neighbour_names(unit_rows(vectors, column_means(vectors)), n_neighbours)
-    # Who names whom, read as labels: a row carries its own name, a column those of its neighbours.
-    return Similarity.from_labels(sp.eye_array(named.shape[0], format="csr"), (named + named.T) > 0)
+def neighbour_similarity(features: Any, n_neighbours: int) -> Similarity:
+    """Return the similarity in which two rows are similar if one is a neighbour of the other."""
+    graph = neighbour_graph(unit_rows(features, column_means(features)), n_neighbours)
+    # Written as labels: row i has label i, and column j the labels of all its neighbours.
+    labels = sp.eye_array(graph.shape[0], format="csr")
+    return Similarity.from_labels(labels, (graph + graph.T) > 0)
 
 
-def _image_vectors(images: Any) -> Any:
-    """Features of images; pictures are described by simple ones."""
+def _image_features(images: Any) -> Any:
+    """Return image features; simple ones if the images are raw."""
     if vector_length(images) is None:
         images = simple_features(images)
     return feature_rows(images, "images")
 
 
-def _text_vectors(texts: Any) -> Any:
-    """Word occurrences, of sentences too."""
+def _text_features(texts: Any) -> Any:
+    """Return term vectors, of strings too."""
     if vector_length(texts) is None:
-        texts = Vocabulary.fit(texts).occurrences(texts)
+        texts = Vocabulary.fit(texts).transform(texts)
     return feature_rows(texts, "texts")

@@ -1,50 +1,72 @@
-"""Export of a trained model: both networks as ONNX files beside it."""
+"""Export of a trained model: both networks as ONNX files in the model folder.
+
+``torch.onnx.export`` writes the graphs; ``pip install 'corrhash[onnx]'`` installs what it needs.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from torch import nn
 
-from corrhash.atomic_write import atomic_write
-from corrhash.errors import InputError
+from corrhash._files import atomic_write
+from corrhash.codes import Codes
+from corrhash.datasets.base import PairedDataset
+from corrhash.errors import InputError, optional_packages
 from corrhash.methods.base import Hasher, read_description
-from corrhash.methods.exported import FORMAT, ONNX_FILE, ExportedNetwork
 from corrhash.methods.network_hasher import NetworkHasher
-from corrhash.methods.two_networks import Hashing, OnTrunk, Vectors
+from corrhash.methods.onnx_hasher import FORMAT, ONNX_FILE, ExportedHasher, ExportedNetwork
+from corrhash.networks import HUB_PREFIX
+from corrhash.networks.hashing_network import HashingNetwork
+
+OPSET = 18
+"""Operators of 2022, which all current runtimes support."""
+
+IR_VERSION = 8
+"""File format of the same year."""
+
+INPUT, OUTPUT = "inputs", "codes"
+
+TOLERANCE = 1e-5
+"""Largest difference of continuous codes; bits can differ only where a code is this close to 0."""
 
 
 def export_onnx(folder: str | Path, method: type[Hasher] = Hasher) -> list[Path]:
-    """Write the networks of the model in ``folder`` beside it; the files, images first.
+    """Export the networks of the model in ``folder``, and return their files, images first.
 
-    ``onnx.json`` is written last, so that it never names what is not there. ``method`` is the class
-    of the model, if it is not in ``METHODS``.
+    ``onnx.json`` is written last, so that it never names a missing file. ``method`` is the class of
+    the model if it is not in ``METHODS``.
     """
     folder = Path(folder)
     description = read_description(folder)
     hasher = method._method_of(folder, description["method"]).load(folder)
     if not isinstance(hasher, NetworkHasher):
         raise InputError(
-            f"{type(hasher).__name__} has no networks: there is nothing to export, and it encodes "
-            "without PyTorch as it is."
+            f"{type(hasher).__name__} has no networks to export. It encodes without PyTorch."
         )
-    networks = {"image": hasher.image_network_, "text": hasher.text_network_}
+    _check_exportable(hasher)
     exported = {
-        side: _write(folder, side, network, hasher.inputs_[side])
-        for side, network in networks.items()
+        "image": _export(folder, "image", hasher.image_network_, hasher.inputs_["image"]),
+        "text": _export(folder, "text", hasher.text_network_, hasher.inputs_["text"]),
     }
-    about = {
+    content = {
         "format": FORMAT,
         "arrays": description["arrays"],
         "ranked_by": hasher.ranked_by,
-        **{side: asdict(network) for side, network in exported.items()},
+        **{modality: asdict(network) for modality, network in exported.items()},
     }
     with atomic_write(folder / ONNX_FILE) as file:
-        file.write(json.dumps(about, indent=1).encode())
+        file.write(json.dumps(content, indent=1).encode())
     files = [folder / network.file for network in exported.values()]
     for old in folder.glob("*.onnx"):
         if old not in files:
@@ -52,38 +74,134 @@ def export_onnx(folder: str | Path, method: type[Hasher] = Hasher) -> list[Path]
     return files
 
 
-def _write(folder: Path, side: str, network: Hashing, columns: int | None) -> ExportedNetwork:
-    """One network as a file, whose name carries its checksum."""
-    body: Any = network.body
+def _check_exportable(hasher: NetworkHasher) -> None:
+    """Raise an error for Hugging Face encoders, whose preprocessing is not exported."""
+    encoders = {"image": hasher.networks.image, "text": hasher.networks.text}
+    for modality, encoder in encoders.items():
+        if encoder.startswith(HUB_PREFIX) and hasher.inputs_[modality] is None:
+            raise InputError(
+                f"The {modality} encoder {encoder} cannot be exported. Networks on features, on "
+                "term vectors and on images (alexnet, small) can. Use the tools of Hugging Face "
+                "for its encoders."
+            )
+
+
+def _export(
+    folder: Path, modality: str, network: HashingNetwork, n_features: int | None
+) -> ExportedNetwork:
+    """Write the file of one network, whose name contains its checksum."""
     preprocessing: dict[str, Any] | None = None
-    shape: tuple[int, ...] = (columns or 0,)
-    if side == "image" and columns is None:
-        preprocessing = asdict(body.preprocessing)
-        shape = (3, body.preprocessing.crop, body.preprocessing.crop)
-    content = _onnx_file(_parts(network), shape)
+    shape: tuple[int, ...] = (n_features or 0,)
+    if n_features is None:
+        settings: Any = network.body.preprocessing
+        preprocessing, shape = asdict(settings), (3, settings.crop, settings.crop)
+    content = onnx_file(network, shape)
     sha256 = hashlib.sha256(content).hexdigest()
-    name = f"{side}-{sha256[:16]}.onnx"
+    name = f"{modality}-{sha256[:16]}.onnx"
     with atomic_write(folder / name) as file:
         file.write(content)
-    return ExportedNetwork(name, sha256, columns, preprocessing)
+    return ExportedNetwork(name, sha256, n_features, preprocessing)
 
 
-def _parts(network: Hashing) -> list[nn.Module]:
-    """What inputs go through, one after the other, when they are encoded."""
-    return [*_layers(network.body), network.hash]
+def onnx_file(network: nn.Module, shape: tuple[int, ...]) -> bytes:
+    """Return the ONNX file of a network; ``shape`` is that of one input, without the batch."""
+    with optional_packages("Exporting networks"):
+        import onnx
+        import onnxscript  # noqa: F401 - torch.onnx needs it
+    with _quiet():
+        program = torch.onnx.export(
+            network.cpu().eval(),
+            (torch.zeros(2, *shape),),
+            dynamo=True,
+            opset_version=OPSET,
+            input_names=[INPUT],
+            output_names=[OUTPUT],
+            dynamic_shapes=({0: torch.export.Dim("n")},),
+            verbose=False,
+        )
+    assert program is not None
+    model = program.model_proto
+    # Stack traces with the paths of this machine, which would also change the checksum.
+    for part in (model, model.graph, *model.graph.node, *model.graph.value_info):
+        del part.metadata_props[:]
+    for part in (*model.graph.input, *model.graph.output, *model.graph.initializer):
+        del part.metadata_props[:]
+    model.ir_version = IR_VERSION
+    onnx.checker.check_model(model)
+    return bytes(model.SerializeToString(deterministic=True))
 
 
-def _layers(body: nn.Module) -> list[nn.Module]:
-    if isinstance(body, Vectors):
-        return [body.standardise, body.layers]
-    return [body.trunk, *_layers(body.hidden)] if isinstance(body, OnTrunk) else [body]
-
-
-def _onnx_file(layers: list[nn.Module], shape: tuple[int, ...]) -> bytes:
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Hide the warnings of torch.onnx about packages and operators that are not used here."""
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    log.setLevel(logging.ERROR)
     try:
-        from corrhash.networks.onnx_graph import onnx_file
-    except ImportError as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The difference between two sets of continuous codes of the same items.
+
+    Parameters
+    ----------
+    modality : ``image`` or ``text``.
+    n_items, n_bits : number of items and of bits that were compared.
+    largest : largest difference between two continuous codes.
+    n_differing : number of bits that differ.
+    n_unexplained : number of these whose continuous code is farther from 0 than the tolerance.
+    """
+
+    modality: str
+    n_items: int
+    n_bits: int
+    largest: float
+    n_differing: int
+    n_unexplained: int
+
+    @property
+    def small(self) -> bool:
+        """Whether the networks are equivalent up to rounding errors."""
+        return self.largest <= TOLERANCE and self.n_unexplained == 0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_items:,} {self.modality}s: continuous codes differ by at most "
+            f"{self.largest:.1e}; {self.n_differing:,} of {self.n_bits:,} bits differ"
+        )
+
+
+def compare(trained: Hasher, exported: Hasher, pairs: PairedDataset) -> list[Difference]:
+    """Compare the continuous codes of both hashers, images first."""
+    if not isinstance(exported, ExportedHasher):
         raise InputError(
-            "The export needs the package onnx. Install it: pip install 'corrhash[onnx]'"
-        ) from error
-    return onnx_file(layers, shape)
+            "Comparing exported networks needs ONNX Runtime. Install it with: "
+            "pip install 'corrhash[onnx]'."
+        )
+    return [
+        difference("image", trained.embed_image(pairs.images), exported.embed_image(pairs.images)),
+        difference("text", trained.embed_text(pairs.texts), exported.embed_text(pairs.texts)),
+    ]
+
+
+def difference(modality: str, expected: np.ndarray, found: np.ndarray) -> Difference:
+    """Compare two (n, n_bits) arrays of continuous codes.
+
+    >>> print(difference("image", np.array([[0.5, 1e-7]]), np.array([[0.5, -1e-7]])))
+    1 images: continuous codes differ by at most 2.0e-07; 1 of 2 bits differ
+    """
+    differing = Codes.from_continuous(expected).signs() != Codes.from_continuous(found).signs()
+    return Difference(
+        modality,
+        n_items=len(expected),
+        n_bits=expected.size,
+        largest=float(abs(expected - found).max(initial=0)),
+        n_differing=int(differing.sum()),
+        n_unexplained=int((differing & (abs(expected) > TOLERANCE)).sum()),
+    )

@@ -1,7 +1,7 @@
-"""How good a ranking is: every number states the reading, the tie rule and what was left out."""
+"""Retrieval metrics of Hamming and cosine rankings, exact under ties."""
 
-from corrhash.metrics.average_precision import READINGS
+from corrhash.metrics.average_precision import MAP_DEFINITIONS
 from corrhash.metrics.evaluate import evaluate
 from corrhash.metrics.scores import Scores
 
-__all__ = ["READINGS", "Scores", "evaluate"]
+__all__ = ["MAP_DEFINITIONS", "Scores", "evaluate"]

@@ -1,41 +1,46 @@
-"""evaluate(): codes and labels in, Scores out, without ever holding the whole distance matrix."""
+"""evaluate(): compute retrieval metrics from codes and labels, without the full distance matrix."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from corrhash.codes import Codes
+from corrhash.codes import Codes, check_same_bits
+from corrhash.errors import InputError
 from corrhash.kernels.stable_sums import stable_sums
-from corrhash.metrics.average_precision import average_precision, divided
-from corrhash.metrics.cosine_groups import rank_by_cosine
-from corrhash.metrics.gains import Gains, Masks
-from corrhash.metrics.hamming_groups import rank_by_distance, rank_in_stable_order
-from corrhash.metrics.ndcg import ideal_groups, ndcg
-from corrhash.metrics.partner_recall import partner_found, partner_rank
-from corrhash.metrics.precision_recall import (
-    RECALL_GRID,
-    RECALL_STEPS,
-    precision_at_recall,
-    within_radius,
+from corrhash.metrics.average_precision import (
+    MapDefinition,
+    average_precision,
+    divide_precision_sums,
 )
-from corrhash.metrics.request import (
-    Request,
-    check_pair,
-    check_ranks,
-    check_untagged,
-    relation_of,
+from corrhash.metrics.curves import (
+    RECALL_LEVELS,
+    RECALL_STEPS,
+    ideal_groups,
+    ndcg,
+    paired_rank,
+    precision_at_recall,
+    radius_curves,
 )
 from corrhash.metrics.scores import RadiusCurve, Scores, Ties
-from corrhash.metrics.tied_groups import RankedSlice, TiedGroups
-from corrhash.relevance import Labels, Similarity
+from corrhash.metrics.tied_groups import (
+    Gains,
+    Masks,
+    RankedSlice,
+    TiedGroups,
+    rank_by_cosine,
+    rank_by_distance,
+    rank_in_stable_order,
+)
+from corrhash.similarity import Labels, Similarity, as_labels
 
 PRECISION_RANKS = (1, *range(50, 1001, 50))
-PARTNER_RANKS = (1, 5, 10)
+RECALL_RANKS = (1, 5, 10)
+"""The k of Recall@k for paired samples."""
 
 
 def evaluate(
@@ -45,33 +50,35 @@ def evaluate(
     database_labels: Labels | None = None,
     *,
     similarity: Similarity | None = None,
-    untagged: ArrayLike | None = None,
-    reading: str = "all",
+    empty_text: ArrayLike | None = None,
+    definition: str = "all",
     ties: Ties | None = None,
     ranks: Sequence[int] = PRECISION_RANKS,
     ndcg_at: Sequence[int] = (),
     threads: int | None = None,
 ) -> Scores:
-    """Score the rankings of a database for all queries.
+    """Rank a database for every query and compute retrieval metrics.
 
-    An item is relevant if it shares a label with the query. Instead of labels, ``similarity`` may
-    give judged pairs (rows are queries, columns database items); with neither, row i of the
-    database is taken as the one partner of query i, and Recall@K is reported too.
+    An item is relevant if it shares a label with the query. Instead of labels, pass relevance
+    judgments as ``similarity``. With neither, database row i is the paired sample of query i and
+    its only relevant item; Recall@k and the median rank are computed too.
 
     Parameters
     ----------
-    queries, database : Codes, ranked by Hamming distance; or (n, d) arrays of real-valued scores,
-        ranked by cosine.
+    queries, database : Codes, ranked by Hamming distance; or (n, d) arrays of continuous codes,
+        ranked by cosine similarity.
     query_labels, database_labels : (n, n_classes) matrices of 0 and 1, dense or sparse.
-    similarity : judged pairs in place of labels.
-    untagged : (n_queries,) True for text queries without any known word: left out and counted.
-    reading : what "MAP" means: ``all``, ``dcmh``, ``hashnet@R``, ``first@k``, ``possible@k`` or
-        ``trec@k``.
-    ties : ``expected`` over all orders of tied items (the default), ``stable`` by database row
-        (the default of readings with a cut), or the bounds ``optimistic`` and ``pessimistic``.
-    ranks : where to read off precision.
-    ndcg_at : depths of NDCG; the gain is the number of shared labels.
-    threads : how many to use; all cores if None. The numbers do not depend on it.
+    similarity : relevance judgments; rows are queries, columns are database items.
+    empty_text : (n_queries,) boolean mask of text queries without a known term. They are excluded
+        from all means and counted in ``n_empty_text``.
+    definition : mAP definition: ``all``, ``dcmh``, ``hashnet@R``, ``first@k``, ``possible@k`` or
+        ``trec@k``; see :data:`corrhash.metrics.MAP_DEFINITIONS`.
+    ties : ``expected`` averages over all orders of tied items and is the default. ``stable`` ranks
+        ties by database row and is the default of definitions with a cut-off. ``optimistic`` and
+        ``pessimistic`` are the bounds: relevant items first or last.
+    ranks : ranks k of precision@k; those beyond the size of the database are dropped.
+    ndcg_at : cut-offs of NDCG, whose gain is the number of shared labels.
+    threads : number of threads, all cores if None. The results do not depend on it.
 
     Examples
     --------
@@ -81,158 +88,300 @@ def evaluate(
     >>> round(scores.map, 4)  # relevant, not relevant, relevant: (1/1 + 2/3) / 2
     0.8333
     """
-    queries, database = check_pair(queries, database)
-    relation = relation_of(len(queries), len(database), query_labels, database_labels, similarity)
-    used = check_untagged(untagged, len(queries))
-    request = Request.of(
-        reading,
+    queries, database = _check_codes(queries, database)
+    paired = query_labels is None and similarity is None
+    relevance = _relevance(len(queries), len(database), query_labels, database_labels, similarity)
+    included = _included_queries(empty_text, len(queries))
+    options = _Options.parse(
+        definition,
         ties,
-        ranks=check_ranks(ranks, "ranks", len(database)),
-        ndcg_at=check_ranks(ndcg_at, "ndcg_at"),
-        partners=query_labels is None and similarity is None,
+        ranks=_check_ranks(ranks, "ranks", len(database)),
+        ndcg_at=_check_ranks(ndcg_at, "ndcg_at"),
+        paired=paired,
         threads=threads,
     )
-    kept, asked = queries, relation
-    if not used.all():
-        kept, asked = queries[used], relation.take(rows=used)
-    gains = Gains(asked)
-    if isinstance(kept, Codes) and request.sums_suffice and gains.masks is not None:
-        numbers = _QueryNumbers.in_stable_order(kept, database, gains.masks, request)
+    ranked_queries = queries
+    if not included.all():
+        ranked_queries, relevance = queries[included], relevance.take(rows=included)
+    gains = Gains(relevance)
+    if isinstance(ranked_queries, Codes) and options.sums_suffice and gains.masks is not None:
+        per_query = _PerQuery.from_stable_sums(ranked_queries, database, gains.masks, options)
     else:
-        slices = _rankings(kept, database, gains, request)
-        numbers = _QueryNumbers.join(_QueryNumbers.of(ranked, request) for ranked in slices)
-    return _summarise(numbers, request, queries, database, used, asked)
+        slices = _rank(ranked_queries, database, gains, options)
+        per_query = _PerQuery.join(_PerQuery.from_ranking(ranked, options) for ranked in slices)
+    return _summarize(per_query, options, queries, database, included, relevance.n_unjudged)
 
 
-def _rankings(queries: Any, database: Any, gains: Gains, request: Request) -> Iterator[RankedSlice]:
-    """Rank the database for slices of the queries, with ties as requested."""
-    stable = request.ties == "stable"
+@dataclass(frozen=True)
+class _Options:
+    """Validated options of :func:`evaluate`."""
+
+    definition: MapDefinition
+    ties: Ties
+    ranks: NDArray[np.int64]
+    ndcg_at: NDArray[np.int64]
+    paired: bool
+    threads: int | None
+
+    @classmethod
+    def parse(cls, definition: str, ties: Any, **rest: Any) -> _Options:
+        """Check options against each other and fill in the default tie rule."""
+        parsed = MapDefinition.parse(definition)
+        if ties is None:
+            ties = "expected" if parsed.depth is None else "stable"
+        if ties not in get_args(Ties):
+            raise InputError(f"Unknown tie rule {ties!r}. Valid: {', '.join(get_args(Ties))}.")
+        if parsed.name == "first" and ties == "expected":
+            raise InputError(
+                f"mAP definition {parsed} has no closed form over ties. "
+                "Use ties='stable', 'optimistic' or 'pessimistic'."
+            )
+        options = cls(parsed, ties, **rest)
+        if len(options.ndcg_at) and ties in ("optimistic", "pessimistic"):
+            raise InputError(
+                f"ties={ties!r} is not defined for the graded gains of NDCG. "
+                "Use ties='expected' or 'stable', or omit ndcg_at."
+            )
+        return options
+
+    @property
+    def sums_suffice(self) -> bool:
+        """Whether sums over stable rankings are enough to compute all requested metrics."""
+        return self.ties == "stable" and not len(self.ndcg_at) and not self.paired
+
+
+def _check_codes(queries: Any, database: Any) -> tuple[Any, Any]:
+    """Check that both are Codes or both arrays, of one code length, and not empty."""
+    if isinstance(queries, Codes) != isinstance(database, Codes):
+        raise InputError(
+            "queries and database must both be Codes or both be arrays of continuous codes, "
+            f"got {type(queries).__name__} and {type(database).__name__}."
+        )
+    if isinstance(queries, Codes):
+        check_same_bits(queries.n_bits, database.n_bits)
+    else:
+        queries = _check_continuous(queries, "queries")
+        database = _check_continuous(database, "database")
+        if queries.shape[1] != database.shape[1]:
+            raise InputError(
+                "queries and database must have the same number of columns, "
+                f"got {queries.shape[1]} and {database.shape[1]}. Use one model for both."
+            )
+    for name, codes in (("queries", queries), ("database", database)):
+        if len(codes) == 0:
+            raise InputError(f"{name} must have at least one row, got 0. Check the split.")
+    return queries, database
+
+
+def _check_continuous(codes: ArrayLike, name: str) -> NDArray[Any]:
+    """Convert to a 2-D array and check that it is numeric and finite."""
+    array = np.asarray(codes)
+    if array.ndim != 2 or array.dtype.kind not in "fiu":
+        raise InputError(
+            f"{name} must be Codes or an (n, n_bits) array of continuous codes, "
+            f"got shape {array.shape} and dtype {array.dtype}."
+        )
+    if not np.isfinite(array).all():
+        row = int(np.argwhere(~np.isfinite(array))[0, 0])
+        raise InputError(f"{name} must be finite, but row {row} is not. Has training diverged?")
+    return array
+
+
+def _relevance(
+    n_queries: int,
+    n_database: int,
+    query_labels: Labels | None,
+    database_labels: Labels | None,
+    similarity: Similarity | None,
+) -> Similarity:
+    """Return the relevance of database items to queries: given, from labels, or row i to row i."""
+    if (query_labels is None) != (database_labels is None):
+        raise InputError("Pass both query_labels and database_labels, or neither. Got one.")
+    if similarity is None and query_labels is not None:
+        similarity = Similarity.from_labels(
+            as_labels(query_labels, "query_labels"), as_labels(database_labels, "database_labels")
+        )
+    elif similarity is None:
+        if n_queries != n_database:
+            raise InputError(
+                "Without labels, queries and database must be paired row by row, "
+                f"got {n_queries} queries and {n_database} database items. "
+                "Pass labels or a similarity."
+            )
+        similarity = Similarity.paired(n_queries)
+    elif query_labels is not None:
+        raise InputError("Pass either labels or a similarity, not both.")
+    if similarity.shape != (n_queries, n_database):
+        raise InputError(
+            f"Labels or similarity must cover {n_queries} queries and {n_database} database items, "
+            f"got {similarity.shape[0]} and {similarity.shape[1]}."
+        )
+    return similarity
+
+
+def _included_queries(empty_text: ArrayLike | None, n_queries: int) -> NDArray[np.bool_]:
+    """(n_queries,) True for queries that have a known term."""
+    if empty_text is None:
+        return np.ones(n_queries, dtype=bool)
+    mask = np.asarray(empty_text, dtype=bool)
+    if mask.shape != (n_queries,):
+        raise InputError(f"empty_text must have shape ({n_queries},), got {mask.shape}.")
+    if mask.all():
+        raise InputError(
+            f"None of the {n_queries} text queries has a known term. "
+            "Check that queries and training data use the same vocabulary."
+        )
+    return ~mask
+
+
+def _check_ranks(ranks: Sequence[int], name: str, most: int | None = None) -> NDArray[np.int64]:
+    """Check that ranks are positive integers, and drop those above ``most``."""
+    array = np.asarray(ranks)
+    if array.ndim != 1 or np.any(array < 1) or np.any(array != np.trunc(array)):
+        raise InputError(f"{name} must be a list of positive integers, got {ranks!r}.")
+    array = array.astype(np.int64)
+    return array if most is None else array[array <= most]
+
+
+def _rank(queries: Any, database: Any, gains: Gains, options: _Options) -> Iterator[RankedSlice]:
+    """Rank the database for slices of the queries under the requested tie rule."""
+    stable = options.ties == "stable"
     if not isinstance(queries, Codes):
         slices = rank_by_cosine(queries, database, gains, merge_ties=not stable)
     elif stable:
         slices = rank_in_stable_order(queries, database, gains)
     else:
-        graded = len(request.ndcg_at) > 0
-        slices = rank_by_distance(queries, database, gains, graded, request.threads)
-    if request.ties in ("expected", "stable"):
+        graded = len(options.ndcg_at) > 0
+        slices = rank_by_distance(queries, database, gains, graded, options.threads)
+    if options.ties in ("expected", "stable"):
         return slices
-    best = request.ties == "optimistic"
-    return (ranked._replace(groups=ranked.groups.purified(best)) for ranked in slices)
+    relevant_first = options.ties == "optimistic"
+    return (ranked._replace(groups=ranked.groups.split_ties(relevant_first)) for ranked in slices)
 
 
 @dataclass(frozen=True, eq=False)
-class _QueryNumbers:
-    """The numbers of single queries: every array has one row a query."""
+class _PerQuery:
+    """Metrics per query: every array has one row per query."""
 
     ap: NDArray[np.float64]
     n_relevant: NDArray[np.int64]
-    empty_top: NDArray[np.bool_]
+    none_in_top: NDArray[np.bool_]
     precision: NDArray[np.float64]
-    curve: NDArray[np.float64]
+    pr_curve: NDArray[np.float64]
     radius: NDArray[np.float64]
     ndcg: NDArray[np.float64]
-    partner: NDArray[np.float64]
+    recall: NDArray[np.float64]
+    paired_rank: NDArray[np.float64]
 
     @classmethod
-    def of(cls, ranked: RankedSlice, request: Request) -> _QueryNumbers:
-        """Compute every metric for one slice of the queries."""
-        groups, n = ranked.groups, len(ranked.groups.items)
+    def from_ranking(cls, ranked: RankedSlice, options: _Options) -> _PerQuery:
+        """Compute every metric for a slice of the queries."""
+        groups, n_queries = ranked.groups, len(ranked.groups.items)
         n_items = int(groups.items[0].sum())
-        cut = np.array([min(request.reading.depth or n_items, n_items)])
-        nothing = np.empty((n, 0))
-        ndcgs, partner = [nothing], [nothing]
-        if len(request.ndcg_at):
+        depth = np.array([min(options.definition.depth or n_items, n_items)])
+        ndcgs = np.empty((n_queries, 0))
+        if len(options.ndcg_at):
             ideal = ideal_groups(ranked.by_gain)
-            ndcgs = [ndcg(groups, ideal, depth)[:, None] for depth in request.ndcg_at]
-        if request.partners:
-            among = np.minimum(PARTNER_RANKS, n_items)
-            partner = [partner_found(groups, among), partner_rank(groups)[:, None]]
+            ndcgs = np.stack([ndcg(groups, ideal, k) for k in options.ndcg_at], axis=1)
+        recall = np.empty((n_queries, 0))
+        if options.paired:
+            recall = groups.hits_within(np.minimum(RECALL_RANKS, n_items))
         return cls(
-            ap=average_precision(groups, request.reading),
+            ap=average_precision(groups, options.definition),
             n_relevant=groups.n_relevant,
-            empty_top=groups.hits_within(cut)[:, 0] == 0,
-            precision=groups.hits_within(request.ranks) / request.ranks,
-            curve=precision_at_recall(groups),
-            radius=nothing if ranked.by_distance is None else within_radius(ranked.by_distance),
-            ndcg=np.concatenate(ndcgs, axis=1),
-            partner=np.concatenate(partner, axis=1),
+            none_in_top=groups.hits_within(depth)[:, 0] == 0,
+            precision=groups.hits_within(options.ranks) / options.ranks,
+            pr_curve=precision_at_recall(groups),
+            radius=(
+                np.empty((n_queries, 0))
+                if ranked.by_distance is None
+                else radius_curves(ranked.by_distance)
+            ),
+            ndcg=ndcgs,
+            recall=recall,
+            paired_rank=paired_rank(groups) if options.paired else np.empty(0),
         )
 
     @classmethod
-    def in_stable_order(
-        cls, queries: Codes, database: Any, masks: Masks, request: Request
-    ) -> _QueryNumbers:
-        """The same numbers for ties in order of row, from sums that one compiled pass makes."""
-        reading, n = request.reading, len(database)
-        depth = min(reading.depth or n, n)
-        ranks, places = np.unique([*request.ranks, depth], return_inverse=True)
-        cut = (n, reading.depth or n) if reading.name == "first" else (depth, n)
+    def from_stable_sums(
+        cls, queries: Codes, database: Any, masks: Masks, options: _Options
+    ) -> _PerQuery:
+        """Compute the same metrics for ``ties="stable"`` from sums of one compiled pass."""
+        definition, n = options.definition, len(database)
+        depth = min(definition.depth or n, n)
+        ranks, columns = np.unique([*options.ranks, depth], return_inverse=True)
+        cut = (n, definition.depth or n) if definition.name == "first" else (depth, n)
         planes = queries.planes(), database.planes()
-        sums = stable_sums(planes, queries.n_bits, masks, ranks, cut, RECALL_STEPS, request.threads)
-        *_, within = hits = sums.hits[:, places].T
-        by_distance = TiedGroups.of_counts(sums.counts.astype(np.int64))
+        sums = stable_sums(planes, queries.n_bits, masks, ranks, cut, RECALL_STEPS, options.threads)
+        *_, hits_in_top = hits = sums.hits[:, columns].T
+        by_distance = TiedGroups.from_counts(sums.counts.astype(np.int64))
         n_relevant = by_distance.n_relevant
-        nothing = np.empty((len(queries), 0))
         return cls(
-            ap=divided(sums.precisions, reading, n_relevant, within),
+            ap=divide_precision_sums(sums.precisions, definition, n_relevant, hits_in_top),
             n_relevant=n_relevant,
-            empty_top=within == 0,
-            precision=hits[:-1].T / request.ranks,
-            curve=np.where(n_relevant[:, None] > 0, sums.curves, np.nan),
-            radius=within_radius(by_distance),
-            ndcg=nothing,
-            partner=nothing,
+            none_in_top=hits_in_top == 0,
+            precision=hits[:-1].T / options.ranks,
+            pr_curve=np.where(n_relevant[:, None] > 0, sums.curves, np.nan),
+            radius=radius_curves(by_distance),
+            ndcg=np.empty((len(queries), 0)),
+            recall=np.empty((len(queries), 0)),
+            paired_rank=np.empty(0),
         )
 
     @classmethod
-    def join(cls, slices: Iterable[_QueryNumbers]) -> _QueryNumbers:
-        """All slices, one below the other."""
+    def join(cls, slices: Iterable[_PerQuery]) -> _PerQuery:
+        """Concatenate slices of the queries."""
         columns = zip(*(vars(part).values() for part in slices), strict=True)
         return cls(*(np.concatenate(column) for column in columns))
 
 
-def _summarise(
-    numbers: _QueryNumbers,
-    request: Request,
+def _summarize(
+    per_query: _PerQuery,
+    options: _Options,
     queries: Any,
     database: Any,
-    used: NDArray[np.bool_],
-    asked: Similarity,
+    included: NDArray[np.bool_],
+    n_unjudged: int,
 ) -> Scores:
-    """The means over the queries that have a relevant item, and the counts of those left out."""
-    some = numbers.n_relevant > 0
+    """Average over the queries with a relevant item, and count those without."""
+    answerable = per_query.n_relevant > 0
     average_precisions = np.full(len(queries), np.nan)
-    average_precisions[used] = numbers.ap
-    codes = isinstance(queries, Codes)
-    *recalls, _ = _means(numbers.partner) if request.partners else [0.0]
+    average_precisions[included] = per_query.ap
+    is_codes = isinstance(queries, Codes)
+    precision = _means(per_query.precision[answerable])
+    ndcgs = _means(per_query.ndcg[answerable])
+    recall_at = median_rank = n_none_in_top = None
+    if options.paired:
+        recall_at = dict(zip(RECALL_RANKS, _means(per_query.recall), strict=True))
+        median_rank = float(np.median(per_query.paired_rank))
+    if options.definition.depth:
+        n_none_in_top = int(np.count_nonzero(per_query.none_in_top))
     return Scores(
-        map=_means(numbers.ap[~np.isnan(numbers.ap), None])[0],
+        map=_means(per_query.ap[~np.isnan(per_query.ap), None])[0],
         average_precisions=average_precisions,
-        precision_at=dict(
-            zip(request.ranks.tolist(), _means(numbers.precision[some]), strict=True)
-        ),
-        pr_recall=RECALL_GRID.copy(),
-        pr_precision=np.array(_means(numbers.curve[some])),
-        radius=RadiusCurve(*np.array(_means(numbers.radius[some]))) if codes else None,
-        ndcg_at=dict(zip(request.ndcg_at.tolist(), _means(numbers.ndcg[some]), strict=True)),
-        recall_at=dict(zip(PARTNER_RANKS, recalls, strict=True)) if request.partners else None,
-        median_rank=float(np.median(numbers.partner[:, -1])) if request.partners else None,
-        reading=str(request.reading),
-        ties=request.ties,
-        ranked_by="hamming" if codes else "cosine",
+        precision_at=dict(zip(options.ranks.tolist(), precision, strict=True)),
+        pr_recall=RECALL_LEVELS.copy(),
+        pr_precision=np.array(_means(per_query.pr_curve[answerable])),
+        radius=(RadiusCurve(*np.array(_means(per_query.radius[answerable]))) if is_codes else None),
+        ndcg_at=dict(zip(options.ndcg_at.tolist(), ndcgs, strict=True)),
+        recall_at=recall_at,
+        median_rank=median_rank,
+        definition=str(options.definition),
+        ties=options.ties,
+        ranked_by="hamming" if is_codes else "cosine",
         n_queries=len(queries),
         n_database=len(database),
-        n_empty=int(np.count_nonzero(~some)),
-        n_empty_top=int(np.count_nonzero(numbers.empty_top)) if request.reading.depth else None,
-        n_untagged=int(np.count_nonzero(~used)),
-        n_unknown=asked.n_unknown,
-        n_distinct_queries=queries.n_distinct() if codes else None,
-        n_distinct_database=database.n_distinct() if codes else None,
+        n_without_relevant=int(np.count_nonzero(~answerable)),
+        n_without_relevant_in_top=n_none_in_top,
+        n_empty_text=int(np.count_nonzero(~included)),
+        n_unjudged=n_unjudged,
+        n_distinct_queries=queries.n_distinct() if is_codes else None,
+        n_distinct_database=database.n_distinct() if is_codes else None,
     )
 
 
 def _means(columns: NDArray[np.float64]) -> Any:
-    """The mean of each column, as a list; NaN if there is no row."""
+    """Return the mean of each column as a list, NaN if there are no rows."""
     if not len(columns):
         return np.full(columns.shape[1:], np.nan).tolist()
     return columns.mean(axis=0).tolist()

@@ -1,4 +1,4 @@
-"""Scores: how good one direction of retrieval is, with the choices that the numbers rest on."""
+"""Scores: the metrics of one retrieval direction and the protocol they follow."""
 
 from __future__ import annotations
 
@@ -10,53 +10,52 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from corrhash.metrics.average_precision import Reading
+from corrhash.metrics.average_precision import MapDefinition
 
 Ties = Literal["expected", "stable", "optimistic", "pessimistic"]
 
 
 @dataclass(frozen=True, eq=False)
 class RadiusCurve:
-    """What a look-up of all codes within a Hamming radius returns, for radius 0 to ``n_bits``.
+    """Metrics of hash lookup: all codes within Hamming radius 0, 1, ..., ``n_bits``.
 
     Attributes
     ----------
-    precision : (n_bits + 1,) mean precision; a query that retrieves nothing counts 0.
+    precision : (n_bits + 1,) mean precision; a query with an empty result counts 0.
     recall : (n_bits + 1,) mean recall.
-    nothing : (n_bits + 1,) share of queries that retrieve nothing.
+    empty_rate : (n_bits + 1,) share of queries with an empty result.
     """
 
     precision: NDArray[np.float64]
     recall: NDArray[np.float64]
-    nothing: NDArray[np.float64]
+    empty_rate: NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """The numbers of one direction, made by :func:`corrhash.metrics.evaluate`.
+    """Metrics of one retrieval direction, as :func:`corrhash.metrics.evaluate` returns them.
 
-    Means run over the queries that have a relevant item in the database; ``map`` follows its
-    reading. Where queries and database are real-valued, rankings are by cosine and what only codes
-    have (``radius``, the numbers of distinct codes) is None.
+    Means are over the queries with a relevant item in the database; ``map`` follows its definition.
+    Rankings by cosine have no ``radius`` and no numbers of distinct codes: these are None.
 
     Attributes
     ----------
     map : mean average precision.
-    average_precisions : (n_queries,) AP of each query, NaN where the query is left out.
-    precision_at : rank -> precision among the first ``rank`` items, for ranks that the database
-        has.
-    pr_recall, pr_precision : the precision-recall curve along the ranking, recall 0, .05, ..., 1.
-    radius : precision and recall within each Hamming radius.
-    ndcg_at : depth -> NDCG, for the depths asked for.
-    recall_at, median_rank : share of partners found among the first 1, 5, 10, and their median
-        rank, where pairs carry no labels; else None.
-    reading, ties, ranked_by : what "MAP" means here, how ties count, ``hamming`` or ``cosine``.
-    n_queries, n_database : sizes; ``n_queries`` counts all that were given.
-    n_empty : queries without a relevant item in the database.
-    n_empty_top : queries without one within the cut, where the reading has a cut; else None.
-    n_untagged : queries left out because they have no known word.
-    n_unknown : pairs of query and item that nobody judged; they count as not relevant.
-    n_distinct_queries, n_distinct_database : different codes; few of them is a collapse.
+    average_precisions : (n_queries,) AP of each query, NaN for excluded queries.
+    precision_at : k -> precision@k, for ranks up to the size of the database.
+    pr_recall, pr_precision : precision-recall curve of the ranking at recall 0, .05, ..., 1.
+    radius : precision and recall of hash lookup within each Hamming radius.
+    ndcg_at : k -> NDCG@k, for the requested cut-offs.
+    recall_at, median_rank : Recall@1, 5, 10 and median rank of the paired sample; None if relevance
+        is given by labels or judgments.
+    definition, ties, ranked_by : mAP definition; tie rule; ``hamming`` or ``cosine``.
+    n_queries, n_database : number of queries, excluded ones included, and of database items.
+    n_without_relevant : queries without a relevant item in the database.
+    n_without_relevant_in_top : queries without a relevant item above the cut-off; None if the
+        definition has none.
+    n_empty_text : queries excluded because they have no known term.
+    n_unjudged : pairs of query and item without a relevance judgment, counted as not relevant.
+    n_distinct_queries, n_distinct_database : number of distinct codes; low if codes collapsed.
     """
 
     map: float
@@ -68,15 +67,15 @@ class Scores:
     ndcg_at: Mapping[int, float]
     recall_at: Mapping[int, float] | None
     median_rank: float | None
-    reading: str
+    definition: str
     ties: Ties
     ranked_by: Literal["hamming", "cosine"]
     n_queries: int
     n_database: int
-    n_empty: int
-    n_empty_top: int | None
-    n_untagged: int
-    n_unknown: int
+    n_without_relevant: int
+    n_without_relevant_in_top: int | None
+    n_empty_text: int
+    n_unjudged: int
     n_distinct_queries: int | None
     n_distinct_database: int | None
 
@@ -89,30 +88,30 @@ class Scores:
 
     @property
     def depth(self) -> int | None:
-        """The cut of the reading; None for the whole ranking."""
-        return Reading.parse(self.reading).depth
+        """The cut-off of the mAP definition; None if it covers the whole ranking."""
+        return MapDefinition.parse(self.definition).depth
 
     @property
     def precision_within_2(self) -> float | None:
-        """Mean precision within Hamming radius 2 (within radius 1 for codes of one bit)."""
+        """Mean precision within Hamming radius 2 (radius 1 for codes of one bit)."""
         return None if self.radius is None else float(self.radius.precision[:3][-1])
 
     def as_dict(self) -> dict[str, Any]:
-        """All numbers but the APs of single queries, in a form that JSON can hold."""
+        """Return everything but ``average_precisions`` as JSON-serializable values."""
         names = [f.name for f in fields(self) if f.name != "average_precisions"]
         names += ["depth", "precision_within_2"]
         return {name: _plain(getattr(self, name)) for name in names}
 
     def __repr__(self) -> str:
-        used = np.count_nonzero(~np.isnan(self.average_precisions))
+        included = np.count_nonzero(~np.isnan(self.average_precisions))
         return (
-            f"Scores(map={self.map:.4f}, reading={self.reading!r}, ties={self.ties!r}, "
-            f"{used:,} of {self.n_queries:,} queries against {self.n_database:,})"
+            f"Scores(map={self.map:.4f}, definition={self.definition!r}, ties={self.ties!r}, "
+            f"{included:,} of {self.n_queries:,} queries against {self.n_database:,})"
         )
 
 
 def _plain(value: Any) -> Any:
-    """Arrays as lists, curves as dictionaries, NaN as None."""
+    """Convert arrays to lists, curves to dictionaries and NaN to None."""
     if isinstance(value, RadiusCurve):
         return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, np.ndarray):

@@ -1,21 +1,24 @@
-"""Networks from inputs to real-valued features, and the hash layer that turns these into scores."""
+"""Networks that map images and texts to features, and hash layers that map features to codes."""
 
-from corrhash.lazy_table import LazyTable
+from corrhash._registry import Registry
 
-BACKBONES = LazyTable(
+BACKBONES = Registry(
     "backbone",
     {
         "alexnet": "corrhash.networks.alexnet:AlexNet",
-        "alexnet-pool5": "corrhash.networks.alexnet:AlexNetTrunk",
-        "small": "corrhash.networks.small:SmallCNN",
+        "alexnet-pool5": "corrhash.networks.alexnet:AlexNetConvolutions",
+        "small": "corrhash.networks.small_cnn:SmallCNN",
     },
 )
-"""Names of image networks, each with its class, which is imported when it is asked for.
+"""Image backbones by name; each class is imported on first use.
 
-``BACKBONES[name]()`` builds one: a module from normalised pictures to ``n_features`` features,
-whose ``preprocessing`` says how it wants its pictures. One that ``needs_hidden_layers`` gets those
-that ready features get. Encoders of Hugging Face are no names but places,
-``hf:<folder or hub id>``: see ``corrhash.networks.transformers``.
+``BACKBONES[name]()`` builds one: a :class:`~corrhash.networks.layers.Body` that maps normalized
+images to ``n_features`` features. Its ``preprocessing`` describes its input. With ``needs_head`` it
+gets the hidden layers that feature vectors get. Hugging Face encoders are not listed here; they are
+named ``hf:<folder or hub id>``, see ``corrhash.networks.transformers``.
 """
 
-__all__ = ["BACKBONES"]
+HUB_PREFIX = "hf:"
+"""Start of the name of a Hugging Face encoder."""
+
+__all__ = ["BACKBONES", "HUB_PREFIX"]

@@ -1,7 +1,7 @@
-"""AlexNet, the paper's image network, without its last layer, in the layout of torchvision.
+"""AlexNet without its last layer, the image network of the CHN paper, in torchvision's layout.
 
 The variant is the one-column network of "One weird trick" (Krizhevsky, 2014): 64 filters in the
-first layer, no local normalisation. Parameters are named as in torchvision's published file.
+first layer, no local normalization. Parameters are named as in torchvision's published file.
 """
 
 from typing import ClassVar
@@ -10,34 +10,29 @@ import torch
 from torch import Tensor, nn
 
 from corrhash.errors import InputError
-from corrhash.networks.item_noise import ItemDropout
-from corrhash.networks.pixels import Preprocessing
+from corrhash.networks.layers import Body, ItemDropout
+from corrhash.networks.preprocessing import Preprocessing
 
-SMALLEST_SIDE = 63
-"""Of smaller pictures nothing is left after the third pooling."""
+MIN_SIZE = 63
+"""Smaller images have no pixels left after the third pooling."""
 
 
-class AlexNetTrunk(nn.Module):
-    """(n, 3, side, side) normalised pictures -> (n, 9216): the convolutions of AlexNet alone.
+class AlexNetConvolutions(Body):
+    """(n, 3, size, size) normalized images -> (n, 9216): the convolutional layers of AlexNet.
 
-    For weights without fc6 and fc7. New layers on top of it need their inputs around zero, which
-    these are not: hidden layers as for ready features bring them there.
+    For weights without fc6 and fc7. The features are not centred, so a head that standardizes them
+    is added (``needs_head``).
 
     Examples
     --------
-    >>> AlexNetTrunk().eval()(torch.zeros(1, 3, 224, 224)).shape
+    >>> AlexNetConvolutions().eval()(torch.zeros(1, 3, 224, 224)).shape
     torch.Size([1, 9216])
     """
 
     n_features = 256 * 6 * 6
-    needs_hidden_layers = True
-
-    trunk: ClassVar[tuple[str, ...]] = ("features.",)
-    """Parameters that a file of weights must have; the others may start from scratch."""
-
-    left_out: ClassVar[tuple[str, ...]] = ("classifier.",)
-    """Parameters of the published file that this network does not have."""
-
+    needs_head = True
+    required_weights: ClassVar[tuple[str, ...]] = ("features.",)
+    ignored_weights: ClassVar[tuple[str, ...]] = ("classifier.",)
     preprocessing = Preprocessing(resize=256, crop=224)
 
     def __init__(self) -> None:
@@ -57,22 +52,22 @@ class AlexNetTrunk(nn.Module):
             nn.ReLU(inplace=True),
             nn.MaxPool2d(kernel_size=3, stride=2),  # pool5
         )
-        self.avgpool = nn.AdaptiveAvgPool2d(6)  # other sizes than 224 arrive at 6 x 6 too
-        self.features.apply(_start)
+        self.avgpool = nn.AdaptiveAvgPool2d(6)  # 6 x 6 for other image sizes than 224 too
+        self.features.apply(_init_convolution)
 
-    def forward(self, pictures: Tensor) -> Tensor:
-        """(n, 9216) of normalised pictures, in the order of torchvision."""
-        _check_size(pictures)
-        return torch.flatten(self.avgpool(self.features(pictures)), 1)
+    def forward(self, images: Tensor) -> Tensor:
+        """Return (n, 9216) features of normalized images, in torchvision's order."""
+        _check_size(images)
+        return torch.flatten(self.avgpool(self.features(images)), 1)
 
 
-class AlexNet(AlexNetTrunk):
-    """(n, 3, side, side) normalised pictures -> (n, 4096) features, the image network of the paper.
+class AlexNet(AlexNetConvolutions):
+    """(n, 3, size, size) normalized images -> (n, 4096) features, the image network of the paper.
 
-    Learns from photographs; start from weights that know them (:func:`load_weights`), or use
-    :class:`SmallCNN` for drawings. fc8 is not part of it, as a hash layer takes its place. fc6 and
-    fc7 that are not among the weights start as PyTorch starts them, smaller than He et al. propose,
-    as in :class:`MLP`; :class:`AlexNetTrunk` with hidden layers of its own learns faster then.
+    Meant for photos and pretrained weights (:func:`~corrhash.networks.weights.load_weights`); use
+    :class:`~corrhash.networks.small_cnn.SmallCNN` for drawings. A hash layer replaces fc8.
+    Without pretrained weights, fc6 and fc7 start with PyTorch's default initialization, which is
+    smaller than that of He et al.; :class:`AlexNetConvolutions` with a head learns faster then.
 
     Examples
     --------
@@ -82,18 +77,18 @@ class AlexNet(AlexNetTrunk):
     """
 
     n_features = 4096
-    needs_hidden_layers = False
+    needs_head = False
     stages: ClassVar[dict[str, int]] = {"pool5": 256 * 6 * 6, "fc6": 4096, "fc7": 4096}
-    """Where one can stop, and how many features there are at each place."""
+    """Layers whose output can be taken, with the number of features of each."""
 
-    layers_of_stage: ClassVar[dict[str, tuple[str, ...]]] = {
+    weights_of_stage: ClassVar[dict[str, tuple[str, ...]]] = {
         "pool5": ("features.",),
         "fc6": ("features.", "classifier.1."),
         "fc7": ("features.", "classifier.1.", "classifier.4."),
     }
-    """Beginnings of the parameters that the features of each stage depend on."""
+    """Prefixes of the parameters that the output of each stage depends on."""
 
-    left_out: ClassVar[tuple[str, ...]] = ("classifier.6.",)  # fc8
+    ignored_weights: ClassVar[tuple[str, ...]] = ("classifier.6.",)  # fc8
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,30 +101,30 @@ class AlexNet(AlexNetTrunk):
             nn.ReLU(inplace=True),
         )
 
-    def forward(self, pictures: Tensor, stage: str = "fc7") -> Tensor:
-        """Features of normalised pictures, taken after one of ``stages``."""
+    def forward(self, images: Tensor, stage: str = "fc7") -> Tensor:
+        """Return the output of one of ``stages`` for normalized images."""
         if stage not in self.stages:
             raise InputError(
-                f"AlexNet has no stage {stage!r}. Choose one of: {', '.join(self.stages)}."
+                f"Unknown AlexNet stage {stage!r}. Choose one of: {', '.join(self.stages)}."
             )
-        pool5 = super().forward(pictures)  # (n, 9216)
+        pool5 = super().forward(images)  # (n, 9216)
         if stage == "pool5":
             return pool5
         fc6 = self.classifier[:3](pool5)  # (n, 4096)
         return fc6 if stage == "fc6" else self.classifier[3:](fc6)
 
 
-def _start(layer: nn.Module) -> None:
-    """The start that He et al. (2015) propose for ReLU, so that depth does not change the scale."""
+def _init_convolution(layer: nn.Module) -> None:
+    """Initialize as He et al. (2015) propose for ReLU: the scale does not change with depth."""
     if isinstance(layer, nn.Conv2d) and layer.bias is not None:
         nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
         nn.init.zeros_(layer.bias)
 
 
-def _check_size(pictures: Tensor) -> None:
-    shape = tuple(pictures.shape)
-    if len(shape) != 4 or shape[1] != 3 or min(shape[2:]) < SMALLEST_SIDE:
+def _check_size(images: Tensor) -> None:
+    shape = tuple(images.shape)
+    if len(shape) != 4 or shape[1] != 3 or min(shape[2:]) < MIN_SIZE:
         raise InputError(
-            f"AlexNet reads (n, 3, height, width) pictures of at least {SMALLEST_SIDE} pixels. "
-            f"Got {shape}. Prepare them with AlexNet.preprocessing."
+            f"AlexNet reads (n, 3, height, width) images of at least {MIN_SIZE} pixels, got "
+            f"{shape}. Prepare them with AlexNet.preprocessing."
         )

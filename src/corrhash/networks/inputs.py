@@ -1,11 +1,12 @@
-"""What networks read of images and texts, batch by batch: vectors, pictures or sentences.
+"""Inputs of the networks, batch by batch: feature vectors, images or strings.
 
-Batches are arrays, so that networks run by other libraries than PyTorch read the same numbers.
+Batches are NumPy arrays, so that networks run by other libraries than PyTorch read the same
+numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -14,32 +15,36 @@ import scipy.sparse as sp
 
 from corrhash.errors import InputError
 from corrhash.kernels.sparse_rows import dense_rows
-from corrhash.networks.pixels import Preprocessing
+from corrhash.networks.preprocessing import Preprocessing
 
-TOGETHER = 8  # pictures that a thread decodes at a time: handing over each alone takes its time
+ENCODE_SIZE = 64
+"""Items are encoded in batches of this one size, so that a code does not depend on its batch."""
+
+AHEAD = 2  # batches whose images are decoded while the network computes
+DECODE_SIZE = 8  # images per task of a decoding thread: one task per image costs too much overhead
 
 
 class Inputs(Protocol):
-    """One side of a dataset, as its network reads it."""
+    """One modality of a dataset, as its network reads it."""
 
-    def fetch(self, rows: np.ndarray) -> None:
-        """Start to make rows ready that will be asked for soon."""
+    def prefetch(self, rows: np.ndarray) -> None:
+        """Start to prepare rows that will be read soon."""
 
     def batch(self, rows: np.ndarray) -> Any:
-        """The rows for encoding."""
+        """Return the rows for encoding."""
 
     def training_batch(self, rows: np.ndarray, *, seed: int, epoch: int) -> Any:
-        """The rows for training, augmented where that makes sense."""
+        """Return the rows for training, augmented if they are images."""
 
 
 class VectorInputs:
-    """Feature vectors or word occurrences, dense or sparse."""
+    """Feature vectors or term vectors, dense or sparse."""
 
     def __init__(self, values: Any) -> None:
         self.values = values.tocsr() if sp.issparse(values) else np.asarray(values, np.float32)
 
-    def fetch(self, rows: np.ndarray) -> None:
-        """Vectors are always ready."""
+    def prefetch(self, rows: np.ndarray) -> None:
+        """Do nothing: vectors are in memory."""
 
     def batch(self, rows: np.ndarray) -> np.ndarray:
         sparse = sp.issparse(self.values)
@@ -49,25 +54,39 @@ class VectorInputs:
         return self.batch(rows)
 
 
-class PictureInputs:
-    """Pictures, decoded by threads beside the network.
+class ImageInputs:
+    """Images, decoded by threads while the network computes.
 
-    With ``keep`` each is decoded once and its resized bytes are kept for later epochs.
+    Parameters
+    ----------
+    images : the images, as :meth:`Preprocessing.read` takes them.
+    preprocessing : how the network reads them.
+    cache_bytes : memory for decoded images. The first images that fit are kept as uint8, the others
+        are decoded each time they are read. The batches do not depend on it.
     """
 
-    def __init__(self, images: Any, preprocessing: Preprocessing, *, keep: bool) -> None:
+    def __init__(self, images: Any, preprocessing: Preprocessing, *, cache_bytes: int = 0) -> None:
         self.images = images
         self.preprocessing = preprocessing
-        self.keep = keep
-        self._pool = ThreadPoolExecutor(2)
-        self._ready: dict[int, tuple[Future[np.ndarray], int]] = {}  # its part and its place there
+        self._threads = ThreadPoolExecutor(2)
+        self._pending: dict[int, tuple[Future[np.ndarray], int]] = {}  # row -> decoded, position
+        side = preprocessing.resize
+        n_cached = min(len(images), cache_bytes // (3 * side * side))
+        self._cache = np.empty((n_cached, 3, side, side), dtype=np.uint8)
+        self._slots: dict[int, int] = {}  # row -> position in the cache
 
-    def fetch(self, rows: np.ndarray) -> None:
-        new = [row for row in dict.fromkeys(rows.tolist()) if row not in self._ready]
-        for start in range(0, len(new), TOGETHER):
-            part = new[start : start + TOGETHER]
-            pixels = self._pool.submit(self._decode, part)
-            self._ready.update((row, (pixels, place)) for place, row in enumerate(part))
+    @property
+    def cache_bytes(self) -> int:
+        """Memory of the cache once it is full."""
+        return self._cache.nbytes
+
+    def prefetch(self, rows: np.ndarray) -> None:
+        wanted = dict.fromkeys(rows.tolist())
+        new = [row for row in wanted if row not in self._slots and row not in self._pending]
+        for start in range(0, len(new), DECODE_SIZE):
+            part = new[start : start + DECODE_SIZE]
+            decoded = self._threads.submit(self._decode, part)
+            self._pending.update((row, (decoded, number)) for number, row in enumerate(part))
 
     def batch(self, rows: np.ndarray) -> np.ndarray:
         return self.preprocessing.plain(self._pixels(rows))
@@ -79,62 +98,90 @@ class PictureInputs:
         return self.preprocessing.read([self.images[row] for row in rows])
 
     def _pixels(self, rows: np.ndarray) -> np.ndarray:
-        self.fetch(rows)
-        ready = [self._ready[row] for row in rows.tolist()]
-        pixels = np.stack([part.result()[place] for part, place in ready])
-        if not self.keep:
-            for row in set(rows.tolist()):
-                del self._ready[row]
+        """Return (len(rows), 3, side, side) uint8."""
+        slots = [self._slots.get(row, -1) for row in rows.tolist()]
+        if min(slots, default=-1) >= 0:
+            return self._cache[slots]
+        self.prefetch(rows)
+        pixels = np.empty((len(rows), *self._cache.shape[1:]), dtype=np.uint8)
+        for number, row in enumerate(rows.tolist()):
+            if row in self._slots:
+                pixels[number] = self._cache[self._slots[row]]
+            else:
+                decoded, position = self._pending[row]
+                pixels[number] = decoded.result()[position]
+                self._keep(row, pixels[number])
+        for row in rows.tolist():
+            self._pending.pop(row, None)
         return pixels
+
+    def _keep(self, row: int, pixels: np.ndarray) -> None:
+        """Copy a decoded image into the cache if it has room."""
+        if len(self._slots) < len(self._cache):
+            slot = len(self._slots)
+            self._cache[slot] = pixels
+            self._slots[row] = slot
 
 
 class SentenceInputs:
-    """Strings, tokenised batch by batch."""
+    """Strings, tokenized batch by batch."""
 
-    def __init__(self, texts: Sequence[str], tokenise: Any) -> None:
+    def __init__(self, texts: Sequence[str], tokenize: Callable[[list[str]], Any]) -> None:
         self.texts = texts
-        self.tokenise = tokenise
+        self.tokenize = tokenize
 
-    def fetch(self, rows: np.ndarray) -> None:
-        """Strings are always ready."""
+    def prefetch(self, rows: np.ndarray) -> None:
+        """Do nothing: strings are in memory."""
 
     def batch(self, rows: np.ndarray) -> Any:
-        return self.tokenise([self.texts[row] for row in rows])
+        return self.tokenize([self.texts[row] for row in rows])
 
     def training_batch(self, rows: np.ndarray, *, seed: int, epoch: int) -> Any:
         return self.batch(rows)
 
 
+def image_inputs(images: Any, body: Any, *, cache_bytes: int = 0) -> VectorInputs | ImageInputs:
+    """Return images as the body of an image network reads them."""
+    if vector_length(images) is not None:
+        return VectorInputs(images)
+    return ImageInputs(images, body.preprocessing, cache_bytes=cache_bytes)
+
+
+def text_inputs(texts: Any, body: Any) -> VectorInputs | SentenceInputs:
+    """Return texts as the body of a text network reads them."""
+    if vector_length(texts) is not None:
+        return VectorInputs(texts)
+    return SentenceInputs(texts, body.tokenize)
+
+
 def vector_length(values: Any) -> int | None:
-    """The length of feature vectors or word occurrences; None for pictures and strings."""
+    """Return the number of columns of feature or term vectors; None for images and strings."""
     shape = tuple(getattr(values, "shape", ()))
     return int(shape[1]) if len(shape) == 2 else None
 
 
-def check_kind(values: Any, side: str, trained: int | None) -> None:
-    """What is encoded must be of the kind, and of the length, that was trained on."""
+def check_kind(values: Any, modality: str, trained: int | None) -> None:
+    """Raise InputError unless the values are of the kind and width that was trained on."""
     given = vector_length(values)
     if trained == given:
         return
     if trained is not None and given is not None:
         raise InputError(
-            f"The model was trained on {trained} columns of {side}s. Got {given}. "
+            f"The model was trained on {trained} columns of {modality}s. Got {given}. "
             "Read the items with the reader of the model."
         )
-    raw = "pictures" if side == "image" else "strings"
-    kinds = [raw if length is None else "feature vectors" for length in (trained, given)]
-    raise InputError(f"The model was trained on {kinds[0]} as {side}s. Got {kinds[1]}.")
+    raw = "images" if modality == "image" else "strings"
+    expected, found = (raw if n is None else "feature vectors" for n in (trained, given))
+    raise InputError(f"The {modality} network was trained on {expected}, got {found}.")
 
 
-def image_inputs(images: Any, body: Any, *, keep: bool) -> Inputs:
-    """Images as the body of an image network reads them."""
-    if vector_length(images) is not None:
-        return VectorInputs(images)
-    return PictureInputs(images, body.preprocessing, keep=keep)
+def padded_batches(inputs: Inputs, n: int, size: int) -> Iterator[Any]:
+    """Yield rows 0 to n - 1 in batches of ``size``, the last one padded with its last row.
 
-
-def text_inputs(texts: Any, body: Any) -> Inputs:
-    """Texts as the body of a text network reads them."""
-    if vector_length(texts) is not None:
-        return VectorInputs(texts)
-    return SentenceInputs(texts, body.tokenise)
+    Equal batch sizes make the output for an item independent of the items around it.
+    """
+    batches = [np.minimum(np.arange(s, s + size), n - 1) for s in range(0, n, size)]
+    for number, rows in enumerate(batches, start=1):
+        for coming in batches[number : number + AHEAD]:
+            inputs.prefetch(coming)
+        yield inputs.batch(rows)

@@ -1,4 +1,4 @@
-"""Image and text encoders of Hugging Face, from a local folder or by their name on the hub.
+"""Hugging Face image and text encoders, from a local folder or by their hub id.
 
 Needs the package ``transformers``: ``pip install 'corrhash[transformers]'``.
 """
@@ -14,87 +14,88 @@ from types import ModuleType
 from typing import Any, Literal, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from corrhash.checksum import file_sha256
-from corrhash.errors import InputError
-from corrhash.networks.pixels import Preprocessing
+from corrhash._files import file_sha256
+from corrhash.errors import InputError, optional_packages
+from corrhash.networks import HUB_PREFIX
+from corrhash.networks.layers import Body
+from corrhash.networks.preprocessing import Preprocessing
 
-Side = Literal["image", "text"]
+Modality = Literal["image", "text"]
 
-PREFIX = "hf:"
-# CLIP, SigLIP and their relatives hold a tower for each side; only one of them is wanted.
+# CLIP, SigLIP and similar models have a tower for each modality; only one of them is kept.
 _TOWERS: dict[str, tuple[str, ...]] = {
     "image": ("vision_model", "visual_projection"),
     "text": ("text_model", "text_projection"),
 }
 _CONFIGURATIONS = ("config.json", "preprocessor_config.json", "processor_config.json")
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
-_CONVNEXT_SQUARE = 384  # from this side on, ConvNeXt squeezes pictures instead of cutting them
+_CONVNEXT_SQUARE = 384  # from this size on, ConvNeXt distorts images instead of cropping them
 
 
-class HubEncoder(nn.Module):
-    """What image and text encoders have in common: a model, frozen or not, and its pooled output.
+class HubEncoder(Body):
+    """Base class of the encoders: a model and its pooled output.
 
     Parameters
     ----------
-    source : ``hf:`` and a folder or the name of a model on the hub; the prefix may be left out.
-    frozen : keep the encoder as it is; otherwise it is trained along.
+    source : folder or hub id of a model, with or without the prefix ``hf:``.
+    frozen : keep the weights; otherwise they are fine-tuned.
     """
 
-    side: Side
+    modality: Modality
 
     def __init__(self, source: str | Path, *, frozen: bool = True) -> None:
         super().__init__()
-        self.source = str(source).removeprefix(PREFIX)
+        self.source = str(source).removeprefix(HUB_PREFIX)
         self.frozen = frozen
-        self.model, self.pooling = _load_model(self.source, self.side)
+        self.model, self.pooling = _load_model(self.source, self.modality)
         self.model.requires_grad_(not frozen)
         self.train(not frozen)
 
     def train(self, mode: bool = True) -> Self:
-        """Training mode, which a frozen encoder never enters: its dropout stays silent."""
+        """Set the training mode; a frozen encoder stays in evaluation mode, without dropout."""
         return super().train(mode and not self.frozen)
 
     def _encode(self, inputs: Mapping[str, Tensor]) -> Tensor:
-        """(n, n_features) pooled output of the model."""
+        """Return the (n, n_features) pooled output of the model."""
         with torch.no_grad() if self.frozen else nullcontext():
-            get_features = getattr(self.model, f"get_{self.side}_features", None)
+            get_features = getattr(self.model, f"get_{self.modality}_features", None)
             if get_features is None:
                 return _pool(self.model(**inputs), inputs.get("attention_mask"), self.pooling)
             features = get_features(**inputs)
-            # Recent versions hand out the whole output, earlier ones the features alone.
+            # Recent versions return the whole output, earlier ones only the features.
             return features if torch.is_tensor(features) else features.pooler_output
 
 
 class HubImageEncoder(HubEncoder):
-    """(n, 3, side, side) normalised pictures -> (n, n_features), by an encoder of Hugging Face."""
+    """(n, 3, size, size) normalized images -> (n, n_features), by a Hugging Face encoder."""
 
-    side = "image"
+    modality = "image"
 
     def __init__(self, source: str | Path, *, frozen: bool = True) -> None:
         super().__init__(source, frozen=frozen)
         self.preprocessing = hub_preprocessing(self.source)
-        picture = torch.zeros(1, 3, self.preprocessing.crop, self.preprocessing.crop)
-        self.n_features = _width(self, picture)
+        image = torch.zeros(1, 3, self.preprocessing.crop, self.preprocessing.crop)
+        self.n_features = _width(self, image)
 
-    def forward(self, pictures: Tensor) -> Tensor:
-        """Features of normalised pictures."""
-        return self._encode({"pixel_values": pictures})
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the features of normalized images."""
+        return self._encode({"pixel_values": images})
 
 
 class HubTextEncoder(HubEncoder):
-    """Sentences -> (n, n_features), by an encoder of Hugging Face; see :meth:`tokenise`."""
+    """Tokens of :meth:`tokenize` -> (n, n_features), by a Hugging Face encoder."""
 
-    side = "text"
+    modality = "text"
 
     def __init__(self, source: str | Path, *, frozen: bool = True) -> None:
         super().__init__(source, frozen=frozen)
         self.tokenizer = _load(_library().AutoTokenizer, self.source)
-        self.n_features = _width(self, self.tokenise(["a"]))
+        self.n_features = _width(self, self.tokenize(["a"]))
 
-    def tokenise(self, texts: Sequence[str]) -> dict[str, Tensor]:
-        """What ``forward`` reads: (n, length) tensors, cut to what the model can take in."""
+    def tokenize(self, texts: Sequence[str]) -> dict[str, Tensor]:
+        """Return (n, length) tensors for ``forward``, truncated to the model's maximum length."""
         config = getattr(self.model.config, "text_config", self.model.config)
         longest = min(self.tokenizer.model_max_length, config.max_position_embeddings)
         # SigLIP was trained on texts padded to full length, without a mask.
@@ -105,23 +106,23 @@ class HubTextEncoder(HubEncoder):
             truncation=True,
             max_length=longest,
             return_attention_mask=not siglip,
-            return_token_type_ids=False,  # there is one text an item, so they say nothing
+            return_token_type_ids=False,  # all tokens belong to one text
             return_tensors="pt",
         )
         return dict(tokens)
 
     def forward(self, tokens: Mapping[str, Tensor]) -> Tensor:
-        """Features of tokenised texts."""
+        """Return the features of tokenized texts."""
         return self._encode(tokens)
 
 
 def hub_preprocessing(source: str) -> Preprocessing:
-    """How an image encoder wants its pictures."""
+    """Return the preprocessing of an image encoder."""
     return as_preprocessing(_load(_library().AutoImageProcessor, source))
 
 
 def hub_sha256(source: str) -> str:
-    """One checksum over the files that decide on the features of an image encoder."""
+    """Return one checksum over the files that determine the features of an image encoder."""
     digest = hashlib.sha256()
     for name in [*_CONFIGURATIONS, *_weight_files(source)]:
         path = _hub_file(source, name)
@@ -131,87 +132,82 @@ def hub_sha256(source: str) -> str:
 
 
 def as_preprocessing(processor: Any) -> Preprocessing:
-    """What an image processor of Hugging Face does to pictures, in our words."""
+    """Translate a Hugging Face image processor into a Preprocessing."""
     shorter = processor.size.get("shortest_edge")
     resize = shorter or _square(processor, processor.size)
-    cuts = getattr(processor, "do_center_crop", None)
-    crop = _square(processor, processor.crop_size) if cuts else resize
+    crops = getattr(processor, "do_center_crop", None)
+    crop = _square(processor, processor.crop_size) if crops else resize
     keep_aspect = shorter is not None
     share = getattr(processor, "crop_pct", None)
     if share is not None:
         keep_aspect = resize < _CONVNEXT_SQUARE
         resize = int(resize / share) if keep_aspect else resize
     if processor.do_normalize:
-        mean, deviation = tuple(processor.image_mean), tuple(processor.image_std)
+        mean, std = tuple(processor.image_mean), tuple(processor.image_std)
     else:
-        mean, deviation = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+        mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
     return Preprocessing(
         resize=max(resize, crop),
         crop=crop,
         keep_aspect=keep_aspect,
         resample=int(processor.resample),
         mean=mean,
-        deviation=deviation,
+        std=std,
     )
 
 
 def _square(processor: Any, size: Any) -> int:
-    """The side of the squares that a processor makes of all pictures."""
+    """Return the side of the square images that a processor makes."""
     height, width = size.get("height"), size.get("width")
     if height is None or height != width:
         raise InputError(
-            f"{type(processor).__name__} makes pictures of {height} x {width} pixels. "
-            "Choose an encoder that reads squares of one size."
+            f"{type(processor).__name__} makes images of {height} x {width} pixels. Choose an "
+            "encoder that reads square images of one size."
         )
     return int(height)
 
 
 def _library() -> ModuleType:
     """The package ``transformers``, or an error that names the extra."""
-    try:
+    with optional_packages("A Hugging Face encoder"):
         import transformers
-    except ImportError as error:
-        raise InputError(
-            "Encoders of Hugging Face need the package transformers. "
-            "Install it: pip install 'corrhash[transformers]'"
-        ) from error
     return transformers
 
 
 def _load(kind: Any, source: str, **options: Any) -> Any:
-    """``kind.from_pretrained(source)``; code that comes with a model is never run."""
+    """Return ``kind.from_pretrained(source)``, without running code that comes with a model."""
     try:
         return kind.from_pretrained(source, trust_remote_code=False, **options)
-    except Exception as error:  # the library raises errors of many kinds
+    except Exception as error:  # the library raises many types
         raise _cannot_load(f"{source!r} with {kind.__name__}", error) from error
 
 
 def _cannot_load(what: str, error: Exception) -> InputError:
     reason = str(error).strip().splitlines() or [type(error).__name__]
     return InputError(
-        f"Cannot load {what}: {reason[0]} Give a folder that save_pretrained wrote, or the name of "
-        "a model on the hub that can be reached."
+        f"Cannot load {what}: {reason[0]} Pass a folder that save_pretrained wrote, or the "
+        "hub id of a model that can be downloaded."
     )
 
 
-def _load_model(source: str, side: Side) -> tuple[Any, str]:
-    """The model without the tower of the other side, and how its output is pooled."""
-    options = {"dtype": torch.float32, "output_loading_info": True}  # files may hold half of it
+def _load_model(source: str, modality: Modality) -> tuple[Any, str]:
+    """Return the model without the tower of the other modality, and the kind of pooling."""
+    options = {"dtype": torch.float32, "output_loading_info": True}  # files may be float16
     model, report = _load(_library().AutoModel, source, **options)
-    other = _TOWERS["text" if side == "image" else "image"]
+    other = _TOWERS["text" if modality == "image" else "image"]
     for name in other:
-        if hasattr(model, f"get_{side}_features") and hasattr(model, name):
+        if hasattr(model, f"get_{modality}_features") and hasattr(model, name):
             delattr(model, name)
     missing = [key for key in report["missing_keys"] if not key.startswith(other)]
     lost = [key for key in missing if "pooler" not in key]
     if lost:
-        raise InputError(f"{source!r} lacks the weights {lost[0]!r}. Fetch or save it again.")
-    # A classifier or a language model was saved without the pooler, which would be random here.
+        raise InputError(f"{source!r} lacks the weights {lost[0]!r}. Download or save it again.")
+    # Classifiers and language models are saved without a pooler: it would be random here.
     return model, "mean" if missing else _declared_pooling(source)
 
 
 def _hub_file(source: str, name: str) -> Path | None:
-    """A file of a model, fetched if need be; None if the model has no such file."""
+    """Return the path of a model's file, downloaded if needed; None if the model lacks it."""
     try:
         path = _library().utils.cached_file(
             source,
@@ -219,13 +215,13 @@ def _hub_file(source: str, name: str) -> Path | None:
             _raise_exceptions_for_missing_entries=False,
             _raise_exceptions_for_connection_errors=False,
         )
-    except Exception as error:  # the library raises errors of many kinds
+    except Exception as error:  # the library raises many types
         raise _cannot_load(repr(source), error) from error
     return None if path is None else Path(path)
 
 
 def _weight_files(source: str) -> list[str]:
-    """The files of a model's weights: of several kinds, the one that the library prefers."""
+    """Return the names of a model's weights files, in the format that the library prefers."""
     for name in _WEIGHTS:
         if _hub_file(source, name) is not None:
             return [name]
@@ -233,15 +229,15 @@ def _weight_files(source: str) -> list[str]:
         if index is not None:
             return sorted(set(json.loads(index.read_bytes())["weight_map"].values()))
     raise InputError(
-        f"{source!r} holds no weights ({' or '.join(_WEIGHTS)}). Give a folder that "
-        "save_pretrained wrote, or the name of a model on the hub that can be reached."
+        f"{source!r} has no weights ({' or '.join(_WEIGHTS)}). Pass a folder that save_pretrained "
+        "wrote, or the hub id of a model that can be downloaded."
     )
 
 
 def _declared_pooling(source: str) -> str:
-    """How a sentence encoder says that it is pooled: "mean", "first", or "pooler" if it does not.
+    """Return the pooling that a sentence encoder declares: mean or first; pooler if it does not.
 
-    The file is the one that sentence-transformers writes beside the model.
+    sentence-transformers writes the file next to the model.
     """
     path = _hub_file(source, "1_Pooling/config.json")
     if path is None:
@@ -254,7 +250,7 @@ def _declared_pooling(source: str) -> str:
 
 
 def _pool(output: Any, mask: Tensor | None, pooling: str) -> Tensor:
-    """(n, n_features) of a model's output."""
+    """Return the (n, n_features) pooled output of a model."""
     pooled = getattr(output, "pooler_output", None)
     if pooled is not None and pooling == "pooler":
         return pooled.flatten(1)  # convolutional networks keep a height and width of 1
@@ -270,7 +266,7 @@ def _pool(output: Any, mask: Tensor | None, pooling: str) -> Tensor:
 
 
 def _width(encoder: HubEncoder, inputs: Any) -> int:
-    """How many features come out, by trying."""
+    """Return the number of features, found by encoding ``inputs``."""
     training = encoder.training
     with torch.no_grad():
         width = encoder.eval()(inputs).shape[1]

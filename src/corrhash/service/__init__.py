@@ -1,1 +1,1 @@
-"""The search service: a collection on the web, as an API and as a page."""
+"""The search service: a collection published over HTTP, as a JSON API and a web page."""

@@ -1,77 +1,127 @@
-"""The routes of the service: what the page and other programs call."""
+"""The routes of the service: search, items, status and the web page."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, FastAPI, Header, Query, Request, Response
-from fastapi import Path as InPath
+from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
+from fastapi import Path as PathParameter
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from corrhash import __version__
-from corrhash.collection import Collection
-from corrhash.index.entries import LARGEST_ID
-from corrhash.service.desk import Desk, item_fields
-from corrhash.service.errors import tell_errors
-from corrhash.service.guard import guarded
-from corrhash.service.introduction import Introduction, introduce
-from corrhash.service.limits import MOST_ITEMS, Limits
-from corrhash.service.logs import log
-from corrhash.service.messages import (
-    AddedAnswer,
-    DeletedAnswer,
-    ErrorAnswer,
-    How,
-    InfoAnswer,
-    ItemAnswer,
-    ItemQuestion,
+from corrhash.collection.collection import Collection
+from corrhash.datasets.vocabulary import Tokenizer, Vocabulary
+from corrhash.index.items import LARGEST_ID, Item
+from corrhash.service.auth import require_token
+from corrhash.service.errors import add_error_handlers
+from corrhash.service.limits import MAX_ITEMS, Limits
+from corrhash.service.middleware import add_middleware
+from corrhash.service.schemas import (
+    AddResponse,
+    CodesSearch,
+    DeleteResponse,
+    ErrorResponse,
+    InfoResponse,
+    ItemResponse,
+    KeySearch,
+    Modality,
     Name,
     NewItems,
-    SearchAnswer,
-    Side,
-    State,
-    TextQuestion,
+    SearchParameters,
+    SearchResponse,
+    Status,
+    TextSearch,
 )
-from corrhash.service.metrics import Metrics
-from corrhash.service.new_records import new_records
-from corrhash.service.token import check_token
-from corrhash.service.uploads import FORMATS, Decoder
+from corrhash.service.search import SearchService, from_hex, item_fields
+from corrhash.service.telemetry import Metrics, log
+from corrhash.service.uploads import FORMATS, ImageDecoder
+
+N_ITEMS = 1000
+"""Number of leading items that the overview is made from."""
+
+MIN_LETTERS = 3
+"""Minimum length of an example query."""
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Terms that the model knows, frequent labels, and keys of items that have images."""
+
+    examples: Sequence[str]
+    labels: Sequence[str]
+    samples: Sequence[str]
+
+
+def make_overview(collection: Collection) -> Overview:
+    """Make the overview of the first items of a collection."""
+    items = collection.first_items(N_ITEMS)
+    labels = frequent_labels(items)
+    examples = example_terms(collection.model.reader.vocabulary, items, labels)
+    return Overview(examples, labels, sample_keys(items))
+
+
+def example_terms(
+    vocabulary: Vocabulary | None, items: Sequence[Item], labels: Sequence[str], n: int = 10
+) -> list[str]:
+    """Return up to ``n`` frequent terms without stop words, terms that are labels first."""
+    if vocabulary is None:
+        return []
+    tokenizer = Tokenizer(vocabulary.tokenizer.split, stop_words=True)
+    known, counts = set(vocabulary.terms), Counter[str]()
+    for item in items:
+        counts.update({term for term in tokenizer.tokenize(item.text) if term in known})
+    if not counts:  # the items have no texts
+        some = vocabulary.terms[:: max(1, len(vocabulary.terms) // n)]
+        counts.update(tokenizer.tokenize(" ".join(some)))
+    frequent = [term for term, _ in counts.most_common()]
+    usable = [term for term in frequent if len(term) >= MIN_LETTERS and not term.isdigit()]
+    return sorted(usable, key=lambda term: term not in labels)[:n]
+
+
+def frequent_labels(items: Sequence[Item], n: int = 30) -> list[str]:
+    """Return the ``n`` most frequent labels."""
+    counts = Counter(label for item in items for label in item.labels)
+    return [label for label, _ in counts.most_common(n)]
+
+
+def sample_keys(items: Sequence[Item], n: int = 24) -> list[str]:
+    """Return keys of at most ``n`` items with thumbnails, evenly spaced."""
+    keys = [item.key for item in items if item.thumbnail is not None]
+    return keys[:: max(1, -(-len(keys) // n))]
+
 
 STATIC = Path(__file__).parent / "static"
-DESCRIPTION = (
-    "Finds pictures with words, words with pictures, and items like others, by short binary codes."
-)
+DESCRIPTION = "Cross-modal search: find images and texts by text, by image or by similar item."
 ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorAnswer, "description": why}
-    for status, why in {
-        400: "The request cannot be read.",
-        408: "The request did not arrive in time.",
+    status: {"model": ErrorResponse, "description": description}
+    for status, description in {
+        400: "Malformed request.",
+        408: "The request arrived too slowly.",
         413: "The request is too large.",
-        422: "The question cannot be answered; the sentence tells why.",
-        429: "Too many requests: wait as long as Retry-After says.",
+        422: "Invalid request; the message explains why.",
+        429: "Too many requests; wait for the seconds in Retry-After.",
     }.items()
 }
 WRITE_ERRORS = ERRORS | {
-    401: {"model": ErrorAnswer, "description": "The token is missing or wrong."},
-    403: {"model": ErrorAnswer, "description": "The service was not started with --writable."},
+    401: {"model": ErrorResponse, "description": "The token is missing or wrong."},
+    403: {"model": ErrorResponse, "description": "The service is read-only."},
 }
 NOT_FOUND: dict[int | str, dict[str, Any]] = {
-    404: {"model": ErrorAnswer, "description": "There is no such item."}
+    404: {"model": ErrorResponse, "description": "No such item."}
 }
-PICTURE = {"schema": {"type": "string", "format": "binary"}}
-PICTURE_BODY = {
-    "requestBody": {"required": True, "content": dict.fromkeys(FORMATS.values(), PICTURE)}
-}
-ItemId = Annotated[int, InPath(ge=0, le=LARGEST_ID)]
-Keys = Annotated[list[Name], Query(min_length=1, max_length=MOST_ITEMS)]
-Authorization = Annotated[str | None, Header(description="Bearer, and the token.")]
+BINARY = {"schema": {"type": "string", "format": "binary"}}
+IMAGE_BODY = {"requestBody": {"required": True, "content": dict.fromkeys(FORMATS.values(), BINARY)}}
+ItemId = Annotated[int, PathParameter(ge=0, le=LARGEST_ID)]
+Keys = Annotated[list[Name], Query(min_length=1, max_length=MAX_ITEMS)]
 
 
 def create_app(
@@ -79,34 +129,34 @@ def create_app(
     limits: Limits | None = None,
     *,
     token: str | None = None,
-    hosts: tuple[str, ...] = ("*",),
+    hosts: Sequence[str] = ("*",),
     ready: Callable[[], object] = lambda: None,
 ) -> ASGIApp:
-    """A collection as a web application.
+    """Create the web application of a collection.
 
     Parameters
     ----------
-    limits : how much may be asked for.
-    token : lets those who have it add and delete; without one nobody can.
-    hosts : names by which the service may be called.
-    ready : called once the model is warm and questions are answered at once.
+    limits : sizes, times and request rates.
+    token : token that allows adding and deleting; None makes the service read-only.
+    hosts : accepted values of the Host header; ``*`` accepts all.
+    ready : called once the model is loaded and compiled.
     """
     limits = limits or Limits()
-    metrics, decoder = Metrics(), Decoder(limits)
-    desk = Desk(collection, metrics.batch.observe)
+    metrics, decoder = Metrics(), ImageDecoder(limits)
+    service = SearchService(collection, metrics.batch_size.observe)
 
-    def warm_up() -> tuple[list[Side], Introduction]:
-        found = desk.warm_up(), introduce(collection)
+    def warm_up() -> tuple[list[Modality], Overview]:
+        prepared = service.warm_up(), make_overview(collection)
         log.info("ready: %s items", f"{len(collection):,}")
         ready()
-        return found
+        return prepared
 
     @asynccontextmanager
-    async def life(app: FastAPI) -> AsyncIterator[None]:
-        app.state.warm = asyncio.create_task(asyncio.to_thread(warm_up))
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.warm_up = asyncio.create_task(asyncio.to_thread(warm_up))
         yield
-        await asyncio.wait([app.state.warm])
-        desk.close()
+        await asyncio.wait([app.state.warm_up])
+        service.close()
         decoder.close()
 
     app = FastAPI(
@@ -114,34 +164,44 @@ def create_app(
         version=__version__,
         description=DESCRIPTION,
         openapi_url="/api/v1/openapi.json",
-        docs_url=None,  # they would load scripts from elsewhere
+        docs_url=None,  # they load scripts from other servers
         redoc_url=None,
-        lifespan=life,
+        lifespan=lifespan,
     )
     api = APIRouter(prefix="/api/v1", responses=ERRORS)
+    writable = [Depends(require_token(token))]
 
     @api.post("/search/text", tags=["search"])
-    async def search_text(question: TextQuestion) -> SearchAnswer:
-        """Find items by words."""
-        return await desk.ask("text", question.text, question)
+    async def search_text(search: TextSearch) -> SearchResponse:
+        """Search by text."""
+        return await service.search("text", search.text, search.options())
 
-    @api.post("/search/image", tags=["search"], openapi_extra=PICTURE_BODY)
-    async def search_image(request: Request, how: Annotated[How, Query()]) -> SearchAnswer:
-        """Find items by a picture, which is the body of the request."""
-        return await desk.ask("image", await decoder.read(await request.body()), how)
+    @api.post("/search/image", tags=["search"], openapi_extra=IMAGE_BODY)
+    async def search_image(
+        request: Request, search: Annotated[SearchParameters, Query()]
+    ) -> SearchResponse:
+        """Search by image; the request body is the image file."""
+        image = await decoder.decode(await request.body())
+        return await service.search("image", image, search.options())
 
-    @api.post("/search/item", tags=["search"])
-    async def search_item(question: ItemQuestion) -> SearchAnswer:
-        """Find items like one that is there, itself left out."""
-        return await desk.ask("item", question.key, question)
+    @api.post("/search/key", tags=["search"])
+    async def search_key(search: KeySearch) -> SearchResponse:
+        """Search for items similar to an item, which is excluded."""
+        return await service.search("key", search.key, search.options())
 
-    @api.get("/info", tags=["about"])
-    async def about() -> InfoAnswer:
-        """What there is to search, and how."""
-        search_by, shown = await asyncio.shield(app.state.warm)
+    @api.post("/search/codes", tags=["search"])
+    async def search_codes(search: CodesSearch) -> SearchResponse:
+        """Search by hash code."""
+        code = from_hex(search.codes, collection.n_bits)
+        return await service.search("codes", code, search.options())
+
+    @api.get("/info", tags=["status"])
+    async def info() -> InfoResponse:
+        """Describe the collection and the service."""
+        search_by, overview = await asyncio.shield(app.state.warm_up)
         facts = await asyncio.to_thread(collection.info)
-        return InfoAnswer(
-            name=Path(str(facts["address"])).name,
+        return InfoResponse(
+            name=Path(collection.uri).absolute().name,
             items=facts["items"],
             bits=facts["bits"],
             method=facts["method"],
@@ -149,70 +209,68 @@ def create_app(
             version=__version__,
             writable=token is not None,
             search_by=search_by,
-            examples=list(shown.examples),
-            labels=list(shown.labels),
-            samples=await asyncio.to_thread(_items_of_keys, collection, shown.samples),
+            examples=list(overview.examples),
+            labels=list(overview.labels),
+            samples=await asyncio.to_thread(_items_by_key, collection, overview.samples),
         )
 
     @api.get("/items", tags=["items"])
-    def items_by_key(key: Keys) -> list[ItemAnswer]:
-        """The items of some keys, of those that are there."""
-        return _items_of_keys(collection, key)
+    def get_items(key: Keys) -> list[ItemResponse]:
+        """Return items by key; unknown keys are ignored."""
+        return _items_by_key(collection, key)
 
     @api.get("/items/{number}", tags=["items"], responses=NOT_FOUND)
-    def item(number: ItemId) -> ItemAnswer:
-        """One item."""
-        for found in _items(collection, [number]):
-            return found
-        raise HTTPException(404, f"There is no item {number}. It may have been deleted.")
+    def get_item(number: ItemId) -> ItemResponse:
+        """Return one item by id."""
+        for item in _items(collection, [number]):
+            return item
+        raise HTTPException(404, f"No item with the id {number}.")
 
     @api.get(
         "/items/{number}/thumbnail",
         tags=["items"],
         response_class=Response,
-        responses={200: {"content": {"image/jpeg": PICTURE}}, **NOT_FOUND},
+        responses={200: {"content": {"image/jpeg": BINARY}}, **NOT_FOUND},
     )
-    def thumbnail(number: ItemId) -> Response:
-        """The small picture that is kept of an item."""
-        (found,) = collection.items_of([number], ["thumbnail"])
-        if found is None or found.thumbnail is None:
-            raise HTTPException(404, f"There is no picture of item {number}.")
+    def get_thumbnail(number: ItemId) -> Response:
+        """Return the thumbnail of an item."""
+        (item,) = collection.items_of([number], ["thumbnail"])
+        if item is None or item.thumbnail is None:
+            raise HTTPException(404, f"No thumbnail of item {number}.")
         headers = {"Cache-Control": "private, max-age=300"}
-        return Response(found.thumbnail, media_type="image/jpeg", headers=headers)
+        return Response(item.thumbnail, media_type="image/jpeg", headers=headers)
 
-    @api.post("/items", tags=["items"], responses=WRITE_ERRORS)
-    def add_items(new: NewItems, authorization: Authorization = None) -> AddedAnswer:
-        """Add items, or put them in place of those of the same keys."""
-        check_token(authorization, token)
-        added = collection.add(new_records(new, limits))
-        return AddedAnswer(
+    @api.post("/items", tags=["items"], responses=WRITE_ERRORS, dependencies=writable)
+    def add_items(new: NewItems) -> AddResponse:
+        """Add items, or replace those with the same keys."""
+        added = collection.add(new.records(limits))
+        return AddResponse(
             new=added.new,
             updated=added.updated,
             unchanged=added.unchanged,
             skipped=dict(added.skipped),
         )
 
-    @api.delete("/items", tags=["items"], responses=WRITE_ERRORS)
-    def delete_items(key: Keys, authorization: Authorization = None) -> DeletedAnswer:
-        """Forget items by their keys."""
-        check_token(authorization, token)
-        return DeletedAnswer(deleted=collection.delete(key))
+    @api.delete("/items", tags=["items"], responses=WRITE_ERRORS, dependencies=writable)
+    def delete_items(key: Keys) -> DeleteResponse:
+        """Delete items by key."""
+        return DeleteResponse(deleted=collection.delete(key))
 
-    @app.get("/health", tags=["about"])
-    async def health() -> State:
-        """Whether the service is there."""
-        return State(status="ok")
+    @app.get("/health", tags=["status"])
+    async def health() -> Status:
+        """Report that the service is running."""
+        return Status(status="ok")
 
-    @app.get("/ready", tags=["about"], responses={503: {"model": State}})
-    async def is_ready(response: Response) -> State:
-        """Whether questions are answered at once."""
-        if app.state.warm.done() and app.state.warm.exception() is None:
-            return State(status="ok")
+    @app.get("/ready", tags=["status"], responses={503: {"model": Status}})
+    async def is_ready(response: Response) -> Status:
+        """Report whether the model is loaded and compiled."""
+        if app.state.warm_up.done() and app.state.warm_up.exception() is None:
+            return Status(status="ok")
         response.status_code = 503
-        return State(status="starting")
+        return Status(status="starting")
 
     @app.get("/metrics", include_in_schema=False)
-    def measured() -> Response:
+    def get_metrics() -> Response:
         metrics.items.set(len(collection))
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
@@ -222,19 +280,19 @@ def create_app(
 
     app.include_router(api)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-    tell_errors(app, collection.uri)
-    return guarded(app, limits, metrics, hosts)
+    add_error_handlers(app, collection.uri)
+    return add_middleware(app, limits, metrics, hosts)
 
 
-def _items_of_keys(collection: Collection, keys: Sequence[str]) -> list[ItemAnswer]:
+def _items_by_key(collection: Collection, keys: Sequence[str]) -> list[ItemResponse]:
     return _items(collection, list(collection.ids_of(keys).values()))
 
 
-def _items(collection: Collection, ids: list[int]) -> list[ItemAnswer]:
-    pictured = collection.codes_of(ids, "image")
-    found = zip(ids, collection.items_of(ids), strict=True)
+def _items(collection: Collection, ids: list[int]) -> list[ItemResponse]:
+    has_image = collection.codes_of(ids, "image")
+    items = zip(ids, collection.items_of(ids), strict=True)
     return [
-        ItemAnswer(**item_fields(number, item, number in pictured))
-        for number, item in found
+        ItemResponse(**item_fields(number, item, number in has_image))
+        for number, item in items
         if item is not None
     ]

@@ -1,7 +1,9 @@
-"""Errors as the service tells them: JSON with a sentence that helps."""
+"""Error responses: JSON with a message that helps and the request id."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -10,53 +12,60 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from corrhash.errors import InputError
-from corrhash.service.logs import current_request, log
+from corrhash.service.telemetry import current_request, log
 
-API = "/api/v1/openapi.json describes the API."
-SENTENCES = {
-    "Not Found": f"There is nothing at this address. {API}",
-    "Method Not Allowed": f"This address does not take such requests. {API}",
+MESSAGES = {
+    "Not Found": "Not found. See /api/v1/openapi.json for the API.",
+    "Method Not Allowed": "Method not allowed. See /api/v1/openapi.json for the API.",
 }
-"""For the words of the framework."""
+"""Replacements for the framework's default messages."""
 
 
-def error_answer(status: int, sentence: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """An error with its sentence, and the id under which the log knows the request."""
-    content = {"error": sentence, "request_id": current_request.get()}
+def error_response(
+    status: int, message: str, headers: dict[str, str] | None = None
+) -> JSONResponse:
+    """Return an error message with the id under which the request is logged."""
+    content = {"error": message, "request_id": current_request.get()}
     return JSONResponse(content, status, headers)
 
 
-def tell_errors(app: FastAPI, address: str) -> None:
-    """Let every error of an app come as JSON; ``address`` of the collection is not told."""
+def add_error_handlers(app: FastAPI, uri: str) -> None:
+    """Let every error be answered in JSON, without the location of the collection."""
+    location = _absolute(uri)
 
-    async def mistake(request: Request, error: Exception) -> JSONResponse:
-        return error_answer(422, str(error).replace(address, "the collection"))
+    async def on_input_error(request: Request, error: Exception) -> JSONResponse:
+        return error_response(422, str(error).replace(location, "the collection"))
 
-    async def invalid(request: Request, error: Exception) -> JSONResponse:
+    async def on_validation_error(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        return error_answer(422, _sentence(error.errors()))
+        return error_response(422, _validation_message(error.errors()))
 
-    async def refused(request: Request, error: Exception) -> JSONResponse:
+    async def on_http_error(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
         headers = dict(error.headers) if error.headers else None
-        sentence = SENTENCES.get(str(error.detail), str(error.detail))
-        return error_answer(error.status_code, sentence, headers)
+        message = MESSAGES.get(str(error.detail), str(error.detail))
+        return error_response(error.status_code, message, headers)
 
-    async def defect(request: Request, error: Exception) -> JSONResponse:
-        log.error("defect", exc_info=error)
-        return error_answer(500, "Something went wrong here. The log tells more under this id.")
+    async def on_defect(request: Request, error: Exception) -> JSONResponse:
+        log.error("unhandled exception", exc_info=error)
+        return error_response(500, "Internal error. The log has details under this request id.")
 
-    app.add_exception_handler(InputError, mistake)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(HTTPException, refused)
-    app.add_exception_handler(Exception, defect)
+    app.add_exception_handler(InputError, on_input_error)
+    app.add_exception_handler(RequestValidationError, on_validation_error)
+    app.add_exception_handler(HTTPException, on_http_error)
+    app.add_exception_handler(Exception, on_defect)
 
 
-def _sentence(errors: Any) -> str:
-    """What was wrong with a request, field by field; values are not repeated."""
+def _absolute(uri: str) -> str:
+    """The full location of a collection. Its name alone may occur in a message by chance."""
+    return uri if "://" in uri or uri == "memory:" else str(Path(uri).absolute())
+
+
+def _validation_message(errors: Sequence[Any]) -> str:
+    """Describe what is wrong with each field; values are not repeated."""
     parts = []
     for error in errors[:5]:
-        place = [str(part) for part in error["loc"] if part not in ("body", "query", "path")]
-        name = ".".join(place)[:100].encode("ascii", "replace").decode()
+        location = [str(part) for part in error["loc"] if part not in ("body", "query", "path")]
+        name = ".".join(location)[:100].encode("ascii", "replace").decode()
         parts.append(f"{name}: {error['msg']}" if name else str(error["msg"]))
-    return "The request cannot be read. " + "; ".join(parts) + "."
+    return f"Invalid request. {'; '.join(parts)}."

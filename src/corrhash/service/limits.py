@@ -1,4 +1,4 @@
-"""Limits: how much one request, one client and all of them together may ask for."""
+"""Limits of the service: sizes, times and request rates."""
 
 from __future__ import annotations
 
@@ -6,37 +6,34 @@ from dataclasses import dataclass
 
 MEGABYTE = 1 << 20
 
-# What the description of the API states.
-LONGEST_TEXT = 1000
-"""Characters of a query, a key or a filter."""
+MAX_TEXT = 1000
+"""Maximum number of characters of a query, a key or a filter."""
 
-MOST_ANSWERS, LAST_OFFSET = 100, 10_000
-"""Answers of one page, and how many may be left out before it."""
-
-MOST_ITEMS = 100
-"""How many items are added or deleted at once."""
+MAX_K, MAX_OFFSET = 100, 10_000
+MAX_ITEMS = 100
+"""Maximum number of items to add or delete per request."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What the service refuses to exceed.
+    """Configurable limits.
 
     Parameters
     ----------
-    body : bytes of a question in JSON.
-    upload : bytes of a picture to search with.
-    write : bytes of items that are added at once.
-    pixels : of a picture, width times height.
-    seconds : for a body to arrive, and for a picture to be decoded.
-    rate, burst : requests a second of one client in the long run, and at once.
-    concurrent : requests that are under way at the same time, of all clients.
+    body : maximum bytes of a JSON request.
+    upload : maximum bytes of a query image.
+    write : maximum bytes of a request that adds items.
+    pixels : maximum pixels of an image, width times height.
+    timeout : maximum seconds to receive a request, and to decode an image.
+    rate, burst : sustained requests per second of one client, and how many it can send at once.
+    concurrent : maximum requests in progress, of all clients.
     """
 
     body: int = 64 * 1024
     upload: int = 10 * MEGABYTE
     write: int = 32 * MEGABYTE
     pixels: int = 40_000_000
-    seconds: float = 10.0
+    timeout: float = 10.0
     rate: float = 20.0
     burst: int = 60
     concurrent: int = 64

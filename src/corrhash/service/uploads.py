@@ -1,6 +1,6 @@
-"""Uploads: bytes from anywhere become pixels, under limits, or a sentence that says why not.
+"""Uploaded images: decoded under limits, without trusting anything about the file.
 
-Only the pixels are used. The bytes that came are neither kept nor handed to anybody.
+Only the pixels are used. The uploaded bytes are neither stored nor served.
 """
 
 from __future__ import annotations
@@ -11,73 +11,71 @@ from concurrent.futures import ThreadPoolExecutor
 
 from PIL import Image
 
-from corrhash.datasets.open_picture import UNREADABLE, as_rgb, upright
+from corrhash.datasets.images import UNREADABLE, UPLOAD_SIZE, as_rgb, shrink_for_upload, upright
 from corrhash.errors import InputError
-from corrhash.records import SENT, as_sent
 from corrhash.service.limits import Limits
 
 FORMATS = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp", "GIF": "image/gif"}
-"""What is decoded; all else, SVG above all, is refused before anything of it is read."""
+"""Accepted formats; all others, such as SVG, are rejected before they are parsed."""
 
-SCANS = 100
-"""Passes of a progressive JPEG, each of which visits all pixels; cameras and programs write ten."""
+MAX_SCANS = 100
+"""Scans of a progressive JPEG, each a pass over all pixels; encoders usually write about ten."""
 
 START_OF_SCAN = b"\xff\xda"
 
 BOMBS = (Image.DecompressionBombError, Image.DecompressionBombWarning)
 
 
-class Decoder:
-    """Reads pictures beside the event loop, a few at a time, and gives up on slow ones."""
+class ImageDecoder:
+    """Decodes images in worker threads, with a time limit."""
 
     def __init__(self, limits: Limits, threads: int = 2) -> None:
         self.limits = limits
         self._pool = ThreadPoolExecutor(threads, "corrhash-decode")
 
-    async def read(self, data: bytes) -> Image.Image:
-        """The picture in an upload."""
+    async def decode(self, data: bytes) -> Image.Image:
+        """Decode one image."""
         work = asyncio.get_running_loop().run_in_executor(
-            self._pool, read_picture, data, self.limits
+            self._pool, decode_image, data, self.limits
         )
         try:
-            return await asyncio.wait_for(work, self.limits.seconds)
+            return await asyncio.wait_for(work, self.limits.timeout)
         except TimeoutError:
             raise InputError(
-                f"Decoding the picture takes longer than {self.limits.seconds:g} s. Make it "
-                "smaller, or save it again."
+                f"Decoding the image took longer than {self.limits.timeout:g} s. Use a smaller one."
             ) from None
 
     def close(self) -> None:
-        """Finish what is under way, and take nothing more."""
+        """Finish the images in progress and stop the threads."""
         self._pool.shutdown()
 
 
-def read_picture(data: bytes, limits: Limits) -> Image.Image:
-    """The picture in an upload as RGB, upright and not larger than models need."""
+def decode_image(data: bytes, limits: Limits) -> Image.Image:
+    """Decode an image file as RGB, upright and no larger than models need."""
     try:
-        return _decoded(data, limits)
+        return _decode(data, limits)
     except InputError:
         raise
     except BOMBS as error:
-        raise InputError(_too_many(limits)) from error
+        raise InputError(_too_many_pixels(limits)) from error
     except (*UNREADABLE, MemoryError, RecursionError, AssertionError, AttributeError) as error:
-        names = ", ".join(FORMATS)
         raise InputError(
-            f"This is no picture that can be read. Send a whole file in one of: {names}."
+            f"Cannot decode the image. Send a complete file in one of: {', '.join(FORMATS)}."
         ) from error
 
 
-def _decoded(data: bytes, limits: Limits) -> Image.Image:
-    with Image.open(io.BytesIO(data), formats=list(FORMATS)) as picture:
-        width, height = picture.size  # as the file says: nothing is decoded yet
+def _decode(data: bytes, limits: Limits) -> Image.Image:
+    with Image.open(io.BytesIO(data), formats=list(FORMATS)) as image:
+        width, height = image.size  # from the header; nothing is decoded yet
         if width * height > limits.pixels:
-            raise InputError(_too_many(limits))
-        if picture.format == "JPEG" and data.count(START_OF_SCAN) > SCANS:
-            raise InputError(f"A JPEG has at most {SCANS} scans here. Save the picture again.")
-        picture.draft(None, (SENT, SENT))  # JPEG only: decoded at a half, quarter or eighth
-        picture.load()
-        return as_sent(as_rgb(upright(picture)))
+            raise InputError(_too_many_pixels(limits))
+        if image.format == "JPEG" and data.count(START_OF_SCAN) > MAX_SCANS:
+            raise InputError(f"The JPEG has more than {MAX_SCANS} scans. Save it as baseline JPEG.")
+        # A JPEG is decoded at 1/2, 1/4 or 1/8 of its size if that is large enough.
+        image.draft(None, (UPLOAD_SIZE, UPLOAD_SIZE))
+        image.load()
+        return shrink_for_upload(as_rgb(upright(image)))
 
 
-def _too_many(limits: Limits) -> str:
-    return f"A picture has at most {limits.pixels:,} pixels here. Make it smaller."
+def _too_many_pixels(limits: Limits) -> str:
+    return f"The image has more than {limits.pixels:,} pixels. Use a smaller one."

@@ -1,0 +1,244 @@
+"""The verb train: train a hashing model on a dataset and save it."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import json
+import os
+import shlex
+import shutil
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from corrhash._files import atomic_write, caching_in
+from corrhash.cli.options import (
+    BitsOption,
+    CacheOption,
+    DataOption,
+    DatasetArgument,
+    DeviceOption,
+    RootOption,
+    SeedOption,
+)
+from corrhash.cli.output import err, first_line, out, print_line, print_split, progress_bars
+
+
+def train(
+    dataset: DatasetArgument,
+    folder: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Folder for the trained model.")
+    ],
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Hashing method (**corrhash methods** lists them), or package.module:Class for a "
+            "class of your own.",
+        ),
+    ] = "chn",
+    bits: BitsOption = 64,
+    params: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Set a parameter of the method; repeatable."
+        ),
+    ] = None,
+    image_features: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Compute feature vectors of images once, cache them and train on them: simple "
+            "(colours and edges), alexnet-pool5, alexnet-fc6, alexnet-fc7, hf:FOLDER, hf:HUB-ID, "
+            "or a .npy file with one row per item.",
+        ),
+    ] = None,
+    backbone: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Network to train on images: small, alexnet, alexnet-pool5 (its convolutions "
+            "only), hf:FOLDER or hf:HUB-ID.",
+        ),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|NAME",
+            help="Pretrained weights of the backbone or of the image features: a .pth or "
+            ".safetensors file, or alexnet-imagenet, which is downloaded.",
+        ),
+    ] = None,
+    frozen: Annotated[
+        bool,
+        typer.Option(
+            "--frozen",
+            help="Keep the pretrained weights of the backbone and train only the hash layer and "
+            "layers without pretrained weights.",
+        ),
+    ] = False,
+    device: DeviceOption = None,
+    supervision: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND|FILE",
+            help="labels, pseudo-labels, pairs, or a file of relevance judgments.",
+        ),
+    ] = None,
+    pseudo_labels: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Terms to use as pseudo-labels: the pseudo_labels.txt of a model, edited.",
+        ),
+    ] = None,
+    paper_settings: Annotated[
+        bool, typer.Option("--paper-settings", help="Use the settings of the paper.")
+    ] = False,
+    root: RootOption = None,
+    data: DataOption = None,
+    texts: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="How texts are tokenized: form=words, tags or strings (for text encoders), "
+            "min_count, top, stop_words=true, stem=english; repeatable.",
+        ),
+    ] = None,
+    seed: SeedOption = 0,
+    cache: CacheOption = None,
+) -> None:
+    """Train a hashing model on a dataset.
+
+    An interrupted training of networks resumes if the command is repeated. **corrhash methods
+    chn** lists the parameters of CHN, its networks and its training.
+
+    Supervision defines the similarity between samples: shared **labels**; **pseudo-labels**, terms
+    that at least 20 items and at most a fifth of them contain; **pairs**, where an image is similar
+    to its own text only; or a file with lines of image key, text key and 1 or -1. The default is
+    the first of these that the dataset supports.
+
+    To train networks with several processes:
+    **torchrun --nproc-per-node 2 -m corrhash train ...**
+
+    Example: corrhash train scenes --method chn --bits 32 --set training.epochs=20 --out model
+    """
+    from corrhash.datasets import Reader, dataset_location, load_dataset, supervise
+    from corrhash.datasets.supervision import check_supervision
+    from corrhash.experiments.options import (
+        ImageOptions,
+        data_options,
+        method_class,
+        new_hasher,
+        parse_params,
+        text_options,
+        with_seed,
+    )
+    from corrhash.model import Model, TrainingRun, check_model_folder
+
+    is_first = os.environ.get("RANK", "0") == "0"  # set by torchrun
+    out.quiet = err.quiet = not is_first
+    check_model_folder(folder)
+    check_supervision(supervision, pseudo_labels)
+    image_options = ImageOptions(image_features, backbone, weights, frozen)
+    settings = image_options.settings(method_class(method), parse_params(params or []))
+    hasher = new_hasher(method_class(method), bits, settings, paper_settings=paper_settings)
+    hasher = _with_training(with_seed(hasher, seed), checkpoint=str(_checkpoint_path(folder)))
+    location, options = dataset_location(dataset), data_options(dataset, root, data or [])
+    tokens = text_options(texts or [])
+    with progress_bars(), caching_in(cache):
+        features = image_options.features(hasher)
+        split = load_dataset(location, seed=seed, image_features=features, texts=tokens, **options)
+    print_split(split)
+    print_line(f"Method: {method}, {bits} bits. {first_line(hasher)}")
+    supervised = supervise(
+        split,
+        supervision,
+        pseudo_labels,
+        needed=hasher.needs_labels,
+        pairs_suffice=hasher.learns_from_pairs,
+    )
+    for note in supervised.notes:
+        print_line(note)
+    started = time.perf_counter()
+    if hasattr(hasher, "training"):
+        keep_freed_memory()
+    with progress_bars(), caching_in(cache):
+        hasher.fit(supervised.train, validation=supervised.validation)
+    seconds = time.perf_counter() - started
+    if not is_first:
+        return
+    hasher = _with_training(hasher, checkpoint=None)
+    run = TrainingRun(location, seed, options, supervised.name, split.fingerprint)
+    Model(hasher, split.reader or Reader(), run).save(folder)
+    shutil.rmtree(_checkpoint_path(folder), ignore_errors=True)
+    _write_history(hasher, folder)
+    if terms := supervised.save_pseudo_labels(folder):
+        print_line(
+            f"Pseudo-labels: {terms}. To change them, edit the file and pass it as --pseudo-labels."
+        )
+    print_line(
+        f"Trained {type(hasher).__name__}, {bits} bits, in {seconds:.1f} s{_validation(hasher)}."
+    )
+    print_line(f"Model: {folder}")
+    own = f" --method {method}" if ":" in method else ""
+    print_line(f"Next: corrhash evaluate {shlex.quote(str(folder))} {shlex.quote(dataset)}{own}")
+
+
+# Constants of <malloc.h>.
+M_TRIM_THRESHOLD = -1
+M_MMAP_MAX = -4
+INT_MAX = 2**31 - 1
+
+
+def keep_freed_memory() -> bool:
+    """Let this process keep memory that it frees, and return whether that is supported.
+
+    By default, glibc returns large blocks to the system. The system fills new ones with zeros, page
+    by page. A training step of a large network frees and allocates gigabytes, and spends half of
+    its time on that. The memory stays with the process until it ends, so this is for a process that
+    does nothing but train.
+    """
+    if sys.platform != "linux":
+        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none
+    if mallopt is None:
+        return False
+    return bool(mallopt(M_MMAP_MAX, 0) and mallopt(M_TRIM_THRESHOLD, INT_MAX))
+
+
+def _with_training(hasher: Any, **changes: Any) -> Any:
+    """Change training settings of a hasher, if it has any."""
+    if hasattr(hasher, "training"):
+        hasher.training = dataclasses.replace(hasher.training, **changes)
+    return hasher
+
+
+def _checkpoint_path(folder: Path) -> Path:
+    """Return where training keeps its checkpoint until the model is saved."""
+    return folder.with_name(f".{folder.name}.checkpoint")
+
+
+def _validation(hasher: Any) -> str:
+    """Return the validation mAP of the best epoch, as the end of a sentence."""
+    history = getattr(hasher, "history_", None) or []
+    maps = [entry["validation_map"] for entry in history if entry.get("validation_map") is not None]
+    return f": validation mAP {max(maps):.3f}" if maps else ""
+
+
+def _write_history(hasher: Any, folder: Path) -> None:
+    """Write the training history beside the model: as JSON lines, and as a plot."""
+    history = getattr(hasher, "history_", None)
+    if history is None:
+        return
+    with atomic_write(folder / "log.jsonl") as file:
+        file.writelines(json.dumps(entry).encode() + b"\n" for entry in history)
+    if find_spec("matplotlib") is not None:
+        from corrhash.experiments.report.figures import plot_history
+
+        plot_history(history, folder / "training.png", f"{hasher.n_bits} bits")

@@ -1,0 +1,181 @@
+"""Encoding records: from images and texts to items with their codes, one batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from PIL import Image
+
+from corrhash.codes import Codes
+from corrhash.collection.search import pack_continuous
+from corrhash.datasets.base import is_empty_text
+from corrhash.datasets.images import open_image, thumbnail
+from corrhash.datasets.records import Record
+from corrhash.errors import InputError
+from corrhash.index.items import Item
+from corrhash.model import Model
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A batch of encoded records.
+
+    Parameters
+    ----------
+    items : the records that have at least one code.
+    codes : per modality, the rows of ``items`` that have a code, and the codes.
+    skipped : reason per key of a record without a code.
+    """
+
+    items: list[Item]
+    codes: dict[str, tuple[NDArray[np.int64], Codes]]
+    skipped: dict[str, str]
+
+
+class LazyImages:
+    """The images of records, opened one at a time while the hasher iterates over them.
+
+    Each opened image also yields a thumbnail. An unreadable image is noted in ``unreadable`` and
+    replaced by a grey one, so that it does not abort the batch.
+    """
+
+    def __init__(self, records: list[Record]) -> None:
+        self.records = records
+        self.thumbnails: dict[int, bytes] = {}
+        self.unreadable: dict[int, str] = {}
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, row: int) -> Image.Image:
+        try:
+            image = open_image(self.records[row].image)
+        except InputError as error:
+            self.unreadable[row] = str(error)
+            return Image.new("RGB", (8, 8), "grey")
+        self.thumbnails[row] = thumbnail(image)
+        return image
+
+    def __iter__(self) -> Iterator[Image.Image]:
+        return map(self.__getitem__, range(len(self)))
+
+
+@dataclass
+class _Modality:
+    """Rows of a batch that have a code of one modality, and their continuous codes."""
+
+    rows: list[int] = field(default_factory=list)
+    continuous: list[NDArray[Any]] = field(default_factory=list)
+
+    def add(self, rows: list[int], continuous: NDArray[Any], kept: NDArray[np.bool_]) -> None:
+        self.rows += [row for row, keep in zip(rows, kept, strict=True) if keep]
+        self.continuous.append(continuous[kept])
+
+
+def encode_records(
+    records: list[Record], model: Model, *, store_continuous: bool = False
+) -> Encoded:
+    """Encode a batch of records.
+
+    Unreadable images and texts without a known term have no code; records without any code are
+    skipped. ``store_continuous`` also packs the continuous codes into the items.
+    """
+    reasons: dict[int, str] = {}
+    thumbnails: dict[int, bytes] = {}
+    modalities = {"image": _Modality(), "text": _Modality()}
+    _encode_images(records, model, modalities["image"], thumbnails, reasons)
+    _encode_feature_vectors(records, model, modalities["image"], thumbnails, reasons)
+    _encode_texts(records, model, modalities["text"], reasons)
+    coded = sorted({*modalities["image"].rows, *modalities["text"].rows})
+    position = {row: at for at, row in enumerate(coded)}
+    fields: list[dict[str, Any]] = [{"thumbnail": thumbnails.get(row)} for row in coded]
+    codes = {}
+    for name, modality in modalities.items():
+        if not modality.rows:
+            continue
+        continuous = np.concatenate(modality.continuous)
+        at = np.array([position[row] for row in modality.rows], dtype=np.int64)
+        codes[name] = (at, Codes.from_continuous(continuous))
+        if store_continuous:
+            for row, packed in zip(at.tolist(), pack_continuous(continuous), strict=True):
+                fields[row][f"{name}_continuous"] = packed
+    items = [records[row].item(**more) for row, more in zip(coded, fields, strict=True)]
+    skipped = {records[row].key: reasons[row] for row in reasons if row not in position}
+    return Encoded(items, codes, skipped)
+
+
+def _encode_images(
+    records: list[Record],
+    model: Model,
+    modality: _Modality,
+    thumbnails: dict[int, bytes],
+    reasons: dict[int, str],
+) -> None:
+    rows = [i for i, r in enumerate(records) if r.image is not None and not r.is_vector]
+    if not rows:
+        return
+    images = LazyImages([records[row] for row in rows])
+    continuous = model.hasher.embed_image(model.reader.read_images(images))
+    for at, reason in images.unreadable.items():
+        reasons[rows[at]] = reason
+    thumbnails |= {rows[at]: small for at, small in images.thumbnails.items()}
+    readable = np.array([at not in images.unreadable for at in range(len(rows))])
+    modality.add(rows, continuous, readable)
+
+
+def _encode_feature_vectors(
+    records: list[Record],
+    model: Model,
+    modality: _Modality,
+    thumbnails: dict[int, bytes],
+    reasons: dict[int, str],
+) -> None:
+    rows = [i for i, record in enumerate(records) if record.is_vector]
+    if not rows:
+        return
+    vectors = _stack_vectors([records[row] for row in rows])
+    modality.add(rows, model.hasher.embed_image(vectors), np.ones(len(rows), dtype=bool))
+    for row in rows:
+        if records[row].preview is not None:
+            try:
+                thumbnails[row] = thumbnail(open_image(records[row].preview))
+            except InputError as error:
+                reasons[row] = str(error)
+
+
+def _stack_vectors(records: list[Record]) -> NDArray[Any]:
+    vectors = [np.asarray(record.image) for record in records]
+    for record, vector in zip(records, vectors, strict=True):
+        if len(vector) != len(vectors[0]):
+            raise InputError(
+                f"Feature vectors must have the same length, got {len(vectors[0])} numbers for "
+                f"{records[0].key!r} and {len(vector)} for {record.key!r}."
+            )
+    return np.stack(vectors)
+
+
+def _encode_texts(
+    records: list[Record], model: Model, modality: _Modality, reasons: dict[int, str]
+) -> None:
+    strings = [i for i, record in enumerate(records) if record.text and record.term_vector is None]
+    vectors = [i for i, record in enumerate(records) if record.term_vector is not None]
+    parts: list[tuple[list[int], Any]] = []
+    if strings:
+        parts.append((strings, model.reader.read_texts([records[row].text for row in strings])))
+    if vectors:
+        terms = sp.vstack([_as_sparse_row(records[row].term_vector) for row in vectors]).tocsr()
+        parts.append((vectors, terms))
+    for rows, texts in parts:
+        empty = is_empty_text(texts)
+        modality.add(rows, model.hasher.embed_text(texts), ~empty)
+        for row in np.array(rows)[empty].tolist():
+            reasons.setdefault(row, "No term of its text is in the model's vocabulary.")
+
+
+def _as_sparse_row(terms: Any) -> sp.csr_array:
+    return sp.csr_array(terms.reshape(1, -1))

@@ -1,0 +1,289 @@
+"""Arrays of images, texts and labels in .npz, .mat and .npy files, as hashing papers share them.
+
+Pickled objects are never read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import scipy.sparse as sp
+
+from corrhash.datasets.base import PairedDataset, RetrievalSplit
+from corrhash.datasets.formats.base import EVERYTHING, RecordStream, Shard
+from corrhash.datasets.records import dataset_records
+from corrhash.datasets.splits import draw_user_split
+from corrhash.errors import InputError, did_you_mean, optional_packages
+
+SUFFIXES = (".npz", ".mat", ".npy")
+
+# Names that published files give to the arrays of images, texts and labels.
+SPLIT_NAMES = (
+    {"train": "I_tr T_tr L_tr", "query": "I_te T_te L_te", "database": "I_db T_db L_db"},
+    {"train": "I_tr T_tr L_tr", "query": "I_te T_te L_te"},
+    {"train": "I_train T_train L_train", "query": "I_test T_test L_test"},
+    {
+        "train": "train_images train_texts train_labels",
+        "query": "query_images query_texts query_labels",
+        "database": "database_images database_texts database_labels",
+    },
+    {
+        "train": "train_images train_texts train_labels",
+        "query": "query_images query_texts query_labels",
+    },
+    {"train": "XTrain YTrain LTrain", "query": "XTest YTest LTest"},
+)
+WHOLE_NAMES = ("images texts labels", "images tags labels", "IAll YAll LAll", "XAll YAll LAll")
+
+
+def load(
+    path: str | Path,
+    seed: int = 0,
+    *,
+    train: str | None = None,
+    query: str | None = None,
+    database: str | None = None,
+    whole: str | None = None,
+    n_query: int | None = None,
+    n_validation: int | None = None,
+    n_train: int | None = None,
+) -> RetrievalSplit:
+    """Load the pairs in a file of arrays, or in all such files of a folder, for training.
+
+    Common names of arrays are recognized. Others are given as three names separated by spaces, of
+    images, texts and labels: ``train="I_tr T_tr L_tr"``.
+
+    Parameters
+    ----------
+    path : a .npz or .mat file, or a folder of .npy, .npz and .mat files.
+    seed : of a drawn split.
+    train, query, database : names of the arrays of each part. Without ``database``, all items but
+        the queries are the database.
+    whole : names of arrays that hold every item; a split is drawn.
+    n_query, n_validation, n_train : sizes of a drawn split.
+    """
+    path = Path(path)
+    parts = _read_parts(path, train, query, database, whole)
+    if "whole" in parts:
+        sizes = {"n_query": n_query, "n_validation": n_validation, "n_train": n_train}
+        drawn = draw_user_split(parts["whole"], seed, sizes, path.name)
+        return replace(drawn, name=path.stem)
+    return _join_parts(parts, path.stem)
+
+
+def read(
+    path: Path,
+    shard: Shard = EVERYTHING,
+    *,
+    train: str | None = None,
+    query: str | None = None,
+    database: str | None = None,
+    whole: str | None = None,
+) -> RecordStream:
+    """Stream every item of the arrays; the parameters are those of :func:`load`.
+
+    Keys are the name of the file and the number of the row. A shard is every ``count``-th item.
+    """
+    parts = _read_parts(path, train, query, database, whole)
+    pairs = parts["whole"] if "whole" in parts else _join_parts(parts, path.stem).pairs
+    pairs = replace(pairs, keys=[f"{path.stem}/{row}" for row in range(len(pairs))])
+    return RecordStream(shard.select(dataset_records(pairs)), shard.size(len(pairs)))
+
+
+def _read_parts(
+    path: Path, train: str | None, query: str | None, database: str | None, whole: str | None
+) -> dict[str, PairedDataset]:
+    """Return the pairs of ``train``, ``query`` and perhaps ``database``, or ``whole``."""
+    arrays = read_arrays(path)
+    if whole is not None or any(_has(arrays, names) for names in WHOLE_NAMES):
+        three = whole or next(names for names in WHOLE_NAMES if _has(arrays, names))
+        return _parts(path, arrays, {"whole": three})
+    given = {"train": train, "query": query, "database": database}
+    names = {part: of for part, of in given.items() if of} or _known(arrays)
+    if "train" not in names or "query" not in names:
+        raise InputError(
+            f"{path} holds the arrays {', '.join(sorted(arrays)) or '(none)'}. Name those of "
+            'images, texts and labels: --data train="I_tr T_tr L_tr" --data query="I_te T_te '
+            'L_te", or --data whole="I T L".'
+        )
+    return _parts(path, arrays, names)
+
+
+def _has(arrays: Mapping[str, Any], names: str) -> bool:
+    return set(names.split()) <= set(arrays)
+
+
+def _known(arrays: Mapping[str, Any]) -> dict[str, str]:
+    """Return the first naming whose arrays all exist."""
+    for naming in SPLIT_NAMES:
+        if _has(arrays, " ".join(naming.values())):
+            return naming
+    return {}
+
+
+def _parts(
+    path: Path, arrays: Mapping[str, Any], names: Mapping[str, str]
+) -> dict[str, PairedDataset]:
+    """Return the pairs of each part; a label column means the same in every part."""
+    taken = {part: _taken(path, arrays, of) for part, of in names.items()}
+    tables = _label_tables({part: of[2] for part, of in taken.items() if len(of) == 3})
+    return {
+        part: PairedDataset(_images(images), texts, tables.get(part))
+        for part, (images, texts, *_) in taken.items()
+    }
+
+
+def _taken(path: Path, arrays: Mapping[str, Any], names: str) -> list[Any]:
+    """Return images, texts and, if they are named, labels."""
+    listed = names.split()
+    if len(listed) not in (2, 3):
+        raise InputError(f"Name two or three arrays, of images, texts and labels, got {names!r}.")
+    for name in listed:
+        if name not in arrays:
+            raise InputError(
+                f"{path} has no array {name!r}.{did_you_mean(name, arrays)} "
+                f"It has: {', '.join(sorted(arrays))}."
+            )
+    return [arrays[name] for name in listed]
+
+
+def _images(array: Any) -> Any:
+    """Return features as they are, images with the colour channels last."""
+    if sp.issparse(array):
+        return array.toarray()
+    if array.ndim == 4 and array.shape[3] != 3 and array.shape[1] == 3:
+        return np.moveaxis(array, 1, 3)
+    return array
+
+
+def _label_tables(labels: dict[str, Any]) -> dict[str, Any]:
+    """Return an (n, n_classes) matrix of 0 and 1 for each part, also from class numbers.
+
+    Columns are the classes of all parts, since one part may lack some.
+    """
+    numbers = {part: of.ravel() for part, of in labels.items() if not _is_table(of)}
+    if not numbers:
+        return labels
+    classes = np.unique(np.concatenate(list(numbers.values())))
+    if set(classes) <= {0, 1}:  # one label that items have or not
+        return labels | {part: of[:, None] for part, of in numbers.items()}
+    columns = {part: np.searchsorted(classes, of) for part, of in numbers.items()}
+    one_hot = np.eye(len(classes), dtype=np.uint8)
+    return labels | {part: one_hot[of] for part, of in columns.items()}
+
+
+def _is_table(labels: Any) -> bool:
+    return sp.issparse(labels) or (labels.ndim == 2 and labels.shape[1] > 1)
+
+
+def _join_parts(parts: dict[str, PairedDataset], name: str) -> RetrievalSplit:
+    """Join all parts; training items that are also in the database are kept once."""
+    order = [part for part in ("database", "train", "query") if part in parts]
+    train_rows = None
+    if "database" in parts:
+        train_rows = _rows_of(parts["train"], parts["database"])
+        if train_rows is not None:
+            order.remove("train")
+    pairs = _stacked([parts[part] for part in order])
+    ends = np.cumsum([0, *(len(parts[part]) for part in order)])
+    rows = {
+        part: np.arange(start, end)
+        for part, start, end in zip(order, ends[:-1], ends[1:], strict=True)
+    }
+    train = rows["train"] if train_rows is None else train_rows
+    database = np.union1d(rows.get("database", train), train)
+    none = np.empty(0, dtype=np.int64)
+    return RetrievalSplit(pairs, train, none, rows["query"], database, name=name)
+
+
+def _rows_of(pairs: PairedDataset, others: PairedDataset) -> np.ndarray | None:
+    """Return the rows of equal pairs among others; None if one is missing or repeated."""
+    row_of = {content: row for row, content in reversed([*enumerate(_contents(others))])}
+    rows = [row_of.get(content, -1) for content in _contents(pairs)]
+    return None if min(rows) < 0 or len(set(rows)) < len(rows) else np.array(rows)
+
+
+def _contents(pairs: PairedDataset) -> list[bytes]:
+    texts = pairs.texts.toarray() if sp.issparse(pairs.texts) else np.asarray(pairs.texts)
+    both = zip(pairs.images, texts, strict=True)
+    return [image.tobytes() + text.tobytes() for image, text in both]
+
+
+def _stacked(parts: list[PairedDataset]) -> PairedDataset:
+    labels = [part.labels for part in parts]
+    texts = [part.texts for part in parts]
+    for what, widths in (
+        ("image features", {part.images.shape[1:] for part in parts}),
+        ("text features", {part.texts.shape[1:] for part in parts}),
+        ("labels", {table.shape[1] for table in labels if table is not None}),
+    ):
+        if len(widths) > 1:
+            raise InputError(
+                f"The parts differ in the number of {what}: {sorted(widths, key=str)}. "
+                "Save arrays of equal width."
+            )
+    sparse = any(sp.issparse(text) for text in texts)
+    return PairedDataset(
+        np.concatenate([part.images for part in parts]),
+        sp.vstack(texts, format="csr") if sparse else np.concatenate(texts),
+        None if any(table is None for table in labels) else sp.vstack(labels, format="csr"),
+    )
+
+
+def read_arrays(path: str | Path) -> dict[str, Any]:
+    """Return every array of a file, or of all files in a folder; a .npy array by file name."""
+    path = Path(path)
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
+        return {name: array for file in files for name, array in read_arrays(file).items()}
+    try:
+        return dict(_arrays(path))
+    except FileNotFoundError as error:
+        raise InputError(f"File not found: {path}. Check the path.") from error
+    except (ValueError, TypeError, OSError, EOFError, BadZipFile) as error:
+        raise InputError(f"Cannot read {path}: {error}. Save its arrays again.") from error
+
+
+def _arrays(path: Path) -> Iterator[tuple[str, Any]]:
+    if path.suffix.lower() == ".mat":
+        yield from _matlab(path)
+        return
+    content: Any = np.load(path, allow_pickle=False)
+    if isinstance(content, np.ndarray):
+        yield path.stem, content
+        return
+    with content:
+        yield from ((name, content[name]) for name in content.files)
+
+
+def _matlab(path: Path) -> Iterator[tuple[str, Any]]:
+    from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError
+
+    try:
+        content = loadmat(path)
+    except NotImplementedError:  # version 7.3, which is HDF5
+        yield from _hdf5(path)
+        return
+    except MatReadError as error:
+        raise InputError(f"Cannot read {path}: {error}. Save its arrays again.") from error
+    yield from ((name, array) for name, array in content.items() if not name.startswith("__"))
+
+
+def _hdf5(path: Path) -> Iterator[tuple[str, Any]]:
+    with optional_packages(f"Reading {path} (MATLAB 7.3)", "Or save it with -v7."):
+        import h5py
+    with h5py.File(path, "r") as file:
+        for name, entry in file.items():
+            if isinstance(entry, h5py.Dataset) and entry.dtype.kind in "fiub":
+                yield name, np.asarray(entry).T  # MATLAB stores columns first
+            elif isinstance(entry, h5py.Group) and {"data", "ir", "jc"} <= set(entry):
+                parts = (entry["data"][()], entry["ir"][()], entry["jc"][()])
+                n_columns = len(parts[2]) - 1
+                shape = (int(entry.attrs["MATLAB_sparse"]), n_columns)
+                yield name, sp.csc_array(parts, shape=shape)

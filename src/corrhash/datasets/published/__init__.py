@@ -1,0 +1,1 @@
+"""Published datasets, read as their authors distribute them."""

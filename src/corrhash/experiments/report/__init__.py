@@ -1,0 +1,1 @@
+"""Reports of studies: tables, figures and tests of the paper's claims, from result files."""

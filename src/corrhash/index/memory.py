@@ -1,0 +1,156 @@
+"""MemoryIndex: codes and items in memory, the reference for other engines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from threading import RLock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corrhash.codes import Codes, check_n_bits
+from corrhash.errors import InputError
+from corrhash.index.base import CodeIndex
+from corrhash.index.code_table import CodeTables
+from corrhash.index.filters import Filter, as_test
+from corrhash.index.items import Entries, Item, by_modality
+from corrhash.index.ranking import Ranking
+
+_EMPTY = Item()  # stands for items that were not given
+
+
+class MemoryIndex(CodeIndex):
+    """Codes and items in memory, lost when the process ends; results are exact.
+
+    A 64-bit code takes 16 bytes with its id. The codes that passed the last filter are kept, so
+    that the next search with the same filter is as fast as one without.
+
+    Parameters
+    ----------
+    n_bits : code length.
+    threads : threads per search; all cores if None. Results do not depend on it.
+
+    Examples
+    --------
+    >>> index = MemoryIndex(n_bits=2)
+    >>> index.add([10, 11, 12], Codes.from_signs([[1, 1], [1, -1], [1, -1]]))
+    >>> ranking = index.search(Codes.from_signs([[-1, -1]]), k=2)
+    >>> ranking.rows, ranking.distances
+    (array([[11, 12]]), array([[1, 1]], dtype=int32))
+    """
+
+    @classmethod
+    def open(cls, uri: str, n_bits: int, about: dict[str, Any] | None = None) -> MemoryIndex:
+        """Create an index; ``memory:`` never refers to an existing one."""
+        index = cls(n_bits)
+        index.about = {**(about or {}), "n_bits": index.n_bits}
+        return index
+
+    @classmethod
+    def look(cls, uri: str) -> dict[str, Any] | None:
+        """Return None: no index exists before it is opened."""
+        return None
+
+    def __init__(self, n_bits: int, threads: int | None = None) -> None:
+        self.n_bits = check_n_bits(n_bits)
+        self.about: dict[str, Any] = {"n_bits": self.n_bits}
+        self.threads = threads
+        self._codes = CodeTables(self.n_bits)
+        self._items: dict[int, Item] = {}  # only those that were given
+        self._ids: dict[str, int] = {}  # by key
+        self._next_id = 0
+        self._lock = RLock()
+
+    def use_multi_index(self) -> None:
+        """Answer single queries of 64 bits by multi-index hashing, which is exact too.
+
+        It takes 48 bytes per code and is built when a search finds millions of codes.
+        """
+        with self._lock:
+            self._codes.use_multi_index()
+
+    def writing(self) -> AbstractContextManager[object]:
+        """Exclude other writing threads inside the block."""
+        return self._lock
+
+    def new_ids(self, n: int) -> NDArray[np.int64]:
+        """Return ``n`` unused ids, larger than all that ever existed."""
+        with self._lock:
+            return np.arange(self._next_id, self._next_id + n)
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._codes.ids())
+
+    def _upsert(self, entries: Entries) -> None:
+        ids = entries.ids.tolist()
+        replaced = set(ids)
+        for item in entries.items:
+            other = self._ids.get(item.key)
+            if other is not None and other not in replaced:
+                raise InputError(f"Key {item.key!r} is already stored under id {other}.")
+        self._drop_items(ids)
+        codes = {
+            modality: (entries.ids[rows], of_modality)
+            for modality, rows, of_modality in by_modality(entries)
+        }
+        self._codes.replace(entries.ids, codes)
+        for number, item in zip(ids, entries.items, strict=False):
+            self._items[number] = item
+            if item.key:
+                self._ids[item.key] = number
+        self._next_id = max(self._next_id, int(entries.ids.max(initial=-1)) + 1)
+
+    def _delete(self, ids: NDArray[np.int64]) -> int:
+        existing = self._codes.existing(ids)
+        self._codes.delete(existing)
+        self._drop_items(existing.tolist())
+        return len(existing)
+
+    def _drop_items(self, ids: list[int]) -> None:
+        for number in ids:
+            item = self._items.pop(number, None)
+            if item is not None and item.key:
+                del self._ids[item.key]
+
+    def _existing(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self._codes.existing(ids)
+
+    def _search(self, queries: Codes, k: int, modality: str, where: Filter | None) -> Ranking:
+        with self._lock:
+            view = self._codes.view(modality, where, self._passing)
+        return view.nearest(queries, k, self.threads)
+
+    def _passing(self, where: Filter) -> NDArray[np.int64]:
+        passes, ids = as_test(where), self._codes.ids()
+        items = (self._items.get(number, _EMPTY) for number in ids.tolist())
+        return ids[[passes(item.fields()) for item in items]]
+
+    def _get(self, ids: NDArray[np.int64], fields: Sequence[str]) -> dict[int, Item]:
+        with self._lock:
+            existing = self._codes.existing(ids).tolist()
+            return {number: self._items.get(number, _EMPTY).only(fields) for number in existing}
+
+    def _codes_of(self, ids: NDArray[np.int64], modality: str) -> tuple[NDArray[np.int64], Codes]:
+        with self._lock:
+            view = self._codes.tables[modality].view()
+        return view.codes(ids)
+
+    def _ids_of(self, keys: Sequence[str]) -> dict[str, int]:
+        with self._lock:
+            return {key: self._ids[key] for key in keys if key in self._ids}
+
+    def _batches(self, size: int) -> Iterator[Entries]:
+        """Iterate over what exists when the first batch is read."""
+        with self._lock:
+            views = {modality: table.view() for modality, table in self._codes.tables.items()}
+            stored, ids = dict(self._items), self._codes.ids()
+        for start in range(0, len(ids), size):
+            some = ids[start : start + size]
+            codes, rows = {}, {}
+            for modality, view in views.items():
+                rows[modality], codes[modality] = view.codes(some)
+            items = [stored.get(number, _EMPTY) for number in some.tolist()]
+            yield Entries(some, codes, rows, items)

@@ -1,0 +1,289 @@
+"""Loss functions of the network methods, over the pairs of a mini-batch.
+
+Symbols: u_i and v_j are the continuous codes of image i and text j, s_ij their similarity: +1 for
+similar, -1 for dissimilar and 0 for unknown pairs, which do not count. b is the number of bits. The
+papers sum over pairs; all losses here are means, so that they do not depend on the batch size.
+"""
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from corrhash.errors import InputError
+
+Balance = bool | Literal["item"]
+"""Class-balanced pair weights: none, over all pairs, or over the pairs of each item."""
+
+SHARE_LIMITS = (0.001, 0.999)
+"""The share of similar pairs is clipped to these limits, so that no weight exceeds 500."""
+
+SMALLEST_NORM = 1e-8
+"""Rows with a smaller norm count as zero."""
+
+SMALLEST_SQUARE = 1e-9
+"""Added to squared distances, because the square root has no bounded gradient at 0."""
+
+
+def cosine_margin_loss(
+    u: Tensor,
+    v: Tensor,
+    similarity: Any,
+    margin: float,
+    *,
+    balanced: Balance = False,
+    known: Any = None,
+) -> Tensor:
+    """Cosine max-margin loss of CHN: L = mean of max(0, δ - s_ij cos(u_i, v_j))².
+
+    Similar pairs must reach a cosine of δ, dissimilar pairs -δ. With δ = 1 it is the squared loss
+    (s - cos)² of the variant CHN-M.
+
+    Parameters
+    ----------
+    u : (n_images, b) continuous codes of images.
+    v : (n_texts, b) continuous codes of texts.
+    similarity : (n_images, n_texts) of +1, -1 and 0 (unknown).
+    margin : δ, in (0, 1].
+    balanced : whether similar and dissimilar pairs get the same total weight; see
+        :func:`pair_weights`.
+    known : (n_images, n_texts) booleans that exclude further pairs.
+
+    Examples
+    --------
+    >>> u, v = torch.tensor([[1.0, 1.0]]), torch.tensor([[2.0, 2.0], [1.0, -1.0]])
+    >>> cosine_margin_loss(u, v, [[1, -1]], margin=0.5)  # cosines 1 and 0
+    tensor(0.1250)
+    """
+    s = as_similarity(similarity, u, v)
+    terms = hinge(margin, s * cosines(u, v)).square()  # max(0, δ - s cos)²
+    return mean_over_pairs(terms, s, balanced=balanced, known=known)
+
+
+def quantization_margin_loss(u: Tensor, margin: float) -> Tensor:
+    """Quantization max-margin loss of CHN for one modality: mean of max(0, δ - cos(|u_i|, 1)).
+
+    The Q of the paper adds the losses of both modalities. cos(|u|, 1) is the cosine between a
+    continuous code u and its binary code sign(u). It is 0.8 on average for normally distributed
+    codes, so that margins below 0.85 are rarely active: see :func:`active_share`.
+
+    Parameters
+    ----------
+    u : (n, b) continuous codes of one modality.
+    margin : δ, in (0, 1].
+
+    Examples
+    --------
+    >>> quantization_margin_loss(torch.tensor([[1.0, -1.0], [1.0, 0.0]]), margin=0.9)
+    tensor(0.0964)
+    """
+    return hinge(margin, sign_cosines(u)).mean()
+
+
+def active_share(u: Tensor, margin: float) -> Tensor:
+    """Return the share of codes with a nonzero quantization loss; at 0 the loss has no effect."""
+    return (hinge(margin, sign_cosines(u.detach())) > 0).double().mean()
+
+
+def inner_product_loss(
+    u: Tensor, v: Tensor, similarity: Any, *, balanced: Balance = False, known: Any = None
+) -> Tensor:
+    """Squared inner-product loss of the variant CHN-I: mean of (s_ij - <u_i, v_j> / b)².
+
+    It depends on the norms of codes as well as on their angles. Parameters are those of
+    :func:`cosine_margin_loss`.
+
+    Examples
+    --------
+    >>> inner_product_loss(torch.ones(1, 4), torch.ones(1, 4) / 2, [[1]])
+    tensor(0.2500)
+    """
+    s = as_similarity(similarity, u, v)
+    terms = (s - u @ v.T / u.shape[1]).square()  # (s - <u, v> / b)²
+    return mean_over_pairs(terms, s, balanced=balanced, known=known)
+
+
+def pairwise_likelihood_loss(
+    u: Tensor, v: Tensor, similarity: Any, *, balanced: Balance = False, known: Any = None
+) -> Tensor:
+    """Negative log-likelihood of DCMH: mean of ln(1 + exp Θ_ij) - S_ij Θ_ij.
+
+    Θ_ij = <u_i, v_j> / 2 is the logit of the probability that i and j are similar, and S_ij = 1 for
+    similar and 0 for dissimilar pairs. Parameters are those of :func:`cosine_margin_loss`.
+
+    Examples
+    --------
+    >>> pairwise_likelihood_loss(torch.zeros(1, 4), torch.ones(2, 4), [[1, -1]])  # ln 2
+    tensor(0.6931)
+    """
+    s = as_similarity(similarity, u, v)
+    theta = u @ v.T / 2  # Θ
+    terms = softplus(theta) - (s > 0) * theta  # softplus: ln(1 + exp Θ) without overflow
+    return mean_over_pairs(terms, s, balanced=balanced, known=known)
+
+
+def contrastive_loss(
+    u: Tensor, v: Tensor, similarity: Any, margin: float, *, known: Any = None
+) -> Tensor:
+    """Contrastive loss of MMNN: l = ½ mean D_ij² (similar) + ½ mean max(0, m - D_ij)² (dissimilar).
+
+    D_ij is the Euclidean distance between u_i and v_j. Each kind of pair is averaged separately, so
+    that both have the same weight; a kind that does not occur contributes 0.
+
+    Parameters
+    ----------
+    u : (n, b) continuous codes.
+    v : (m, b) continuous codes of the other modality or of the same one.
+    similarity : (n, m) of +1, -1 and 0 (unknown).
+    margin : m, in (0, 2 √b]. Codes of ±1 that differ in d bits have distance 2 √d.
+    known : (n, m) booleans that exclude further pairs.
+
+    Examples
+    --------
+    >>> u, v = torch.tensor([[1.0, 1.0]]), torch.tensor([[1.0, 0.0], [1.0, -1.0]])
+    >>> contrastive_loss(u, v, [[1, -1]], margin=2.5)  # distances 1 and 2
+    tensor(0.6250)
+    """
+    s = as_similarity(similarity, u, v)
+    largest = 2 * u.shape[1] ** 0.5
+    if not 0 < margin <= largest * (1 + 1e-9):
+        raise InputError(
+            f"margin must be > 0 and at most 2 √b = {largest:.4g}, the largest distance between "
+            f"codes, got {margin:.4g}. Start with √(2 b), half of the bits."
+        )
+    squares = squared_distances(u, v)  # D²
+    gaps = (margin - (squares + SMALLEST_SQUARE).sqrt()).clamp(min=0)  # max(0, m - D)
+    weights = pair_weights(s, known=known)
+    similar, dissimilar = weights * (s > 0), weights * (s < 0)
+    return (_weighted_mean(squares, similar) + _weighted_mean(gaps.square(), dissimilar)) / 2
+
+
+def hinge(margin: float, values: Tensor) -> Tensor:
+    """Return max(0, margin - values), for a margin in (0, 1].
+
+    >>> hinge(0.5, torch.tensor([-1.0, 0.25, 0.75]))
+    tensor([1.5000, 0.2500, 0.0000])
+    """
+    if not 0 < margin <= 1:
+        raise InputError(
+            f"A cosine margin must be > 0 and at most 1, got {margin}. "
+            "Start with 0.5 for the cosine loss and 0.9 for the quantization loss."
+        )
+    return (margin - values).clamp(min=0)
+
+
+def cosines(u: Tensor, v: Tensor) -> Tensor:
+    """Return (n_images, n_texts) cosines between (n_images, b) and (n_texts, b) codes.
+
+    For binary codes of b bits at Hamming distance d, the cosine is 1 - 2 d / b. A row of zeros has
+    cosine 0 with every code.
+    """
+    return unit_vectors(u) @ unit_vectors(v).T
+
+
+def sign_cosines(u: Tensor) -> Tensor:
+    """Return (n,) cosines between (n, b) continuous codes and their signs, in [1/√b, 1]."""
+    return unit_vectors(u).abs().sum(dim=1) / u.shape[1] ** 0.5  # <|u|, 1> / (‖u‖ ‖1‖)
+
+
+def unit_vectors(rows: Tensor) -> Tensor:
+    """Scale the rows of an (n, b) tensor to length 1.
+
+    A row of zeros stays zero and gets no gradient; dividing it by a small number instead would
+    multiply its gradient by 1e8.
+
+    >>> unit_vectors(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    tensor([[0.6000, 0.8000],
+            [0.0000, 0.0000]])
+    """
+    if rows.ndim != 2:
+        raise InputError(
+            f"Continuous codes must have shape (n, n_bits), got {tuple(rows.shape)}. "
+            "Pass one item as a row: x[None]."
+        )
+    norms = torch.linalg.vector_norm(rows, dim=1, keepdim=True)  # (n, 1)
+    nonzero = norms > SMALLEST_NORM
+    return torch.where(nonzero, rows, 0.0) / torch.where(nonzero, norms, 1.0)
+
+
+def squared_distances(u: Tensor, v: Tensor) -> Tensor:
+    """Return (n, m) squared Euclidean distances between (n, b) and (m, b) codes."""
+    squares = u.square().sum(dim=1)[:, None] + v.square().sum(dim=1) - 2 * u @ v.T
+    return squares.clamp(min=0)  # rounding errors can make them negative
+
+
+def mean_over_pairs(
+    terms: Tensor, similarity: Tensor, *, balanced: Balance = False, known: Any = None
+) -> Tensor:
+    """Return the weighted mean of (n_images, n_texts) terms over known pairs, 0 without any."""
+    weights = pair_weights(similarity, balanced=balanced, known=known)
+    return (weights * terms).sum() / (weights != 0).sum().clamp(min=1)
+
+
+def pair_weights(similarity: Tensor, *, balanced: Balance = False, known: Any = None) -> Tensor:
+    """Return (n_images, n_texts) weights: 0 for unknown pairs, 1 or class-balanced for the others.
+
+    If ``balanced`` is True, similar pairs get weight 0.5 / p and dissimilar pairs 0.5 / (1 - p),
+    where p is the share of similar pairs among the known ones: both kinds have the same total
+    weight. If it is ``"item"``, p is the share among the pairs of one item, and a pair gets the
+    mean of the weights from its image and its text: an item with few similar others counts as much
+    as an item with many.
+
+    >>> similarity = torch.tensor([[1.0, -1.0, -1.0, -1.0, 0.0]])
+    >>> pair_weights(similarity, balanced=True)
+    tensor([[2.0000, 0.6667, 0.6667, 0.6667, 0.0000]])
+    >>> pair_weights(similarity, balanced="item")  # each column has a single pair
+    tensor([[1.2503, 0.5836, 0.5836, 0.5836, 0.0000]])
+    """
+    if balanced not in (True, False, "item"):
+        raise InputError(f"pair_weights must be True, False or 'item', got {balanced!r}.")
+    mask = similarity != 0
+    if known is not None:
+        known = torch.as_tensor(known, device=similarity.device)
+        _check_shape("known", known, similarity.shape)
+        mask = mask & known.bool()
+    weights = mask.to(similarity.dtype)
+    similar = similarity > 0
+    if balanced == "item":
+        by_image, by_text = (_balance(weights, similar, dim) for dim in (1, 0))
+        return (by_image + by_text) / 2
+    return _balance(weights, similar, (0, 1)) if balanced else weights
+
+
+def _balance(weights: Tensor, similar: Tensor, dim: int | tuple[int, int]) -> Tensor:
+    """Scale weights so that similar and dissimilar pairs have the same sum along ``dim``."""
+    n_known = weights.sum(dim, keepdim=True).clamp(min=1)
+    p = (weights * similar).sum(dim, keepdim=True) / n_known
+    p = p.clamp(*SHARE_LIMITS)
+    return weights * torch.where(similar, 0.5 / p, 0.5 / (1 - p))
+
+
+def _weighted_mean(terms: Tensor, weights: Tensor) -> Tensor:
+    """Return the weighted mean, or 0 if all weights are 0."""
+    return (weights * terms).sum() / weights.sum().clamp(min=1)
+
+
+def as_similarity(similarity: Any, u: Tensor, v: Tensor) -> Tensor:
+    """Return ``similarity`` as an (n_images, n_texts) tensor like the codes u and v."""
+    if u.ndim != 2 or v.ndim != 2 or u.shape[1] != v.shape[1]:
+        raise InputError(
+            "Continuous codes must have shapes (n_images, n_bits) and (n_texts, n_bits), got "
+            f"{tuple(u.shape)} and {tuple(v.shape)}. Give both networks the same n_bits."
+        )
+    similarity = torch.as_tensor(similarity, device=u.device)
+    if similarity.dtype == torch.bool:
+        raise InputError(
+            "similarity must be -1, 0 (unknown) or +1, got booleans, whose False would count as "
+            "unknown. Pass 2 * similarity - 1."
+        )
+    _check_shape("similarity", similarity, (len(u), len(v)))
+    return similarity.to(u.dtype)
+
+
+def _check_shape(name: str, values: Tensor, shape: tuple[int, ...]) -> None:
+    if tuple(values.shape) != tuple(shape):
+        raise InputError(
+            f"{name} must have one row per image and one column per text, {tuple(shape)}, got "
+            f"{tuple(values.shape)}. Transpose it if texts come first."
+        )

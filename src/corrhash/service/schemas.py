@@ -1,0 +1,206 @@
+"""Requests and responses of the API, with the descriptions that its OpenAPI document shows."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from corrhash.collection.base import SearchOptions
+from corrhash.datasets.records import Record
+from corrhash.errors import InputError
+from corrhash.service.limits import MAX_ITEMS, MAX_K, MAX_OFFSET, MAX_TEXT, Limits
+from corrhash.service.uploads import decode_image
+
+Modality = Literal["image", "text"]
+Text = Annotated[str, StringConstraints(max_length=MAX_TEXT, pattern=r"^[^\x00]*$")]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT, pattern=r"^[^\x00]*$")]
+Hex = Annotated[str, StringConstraints(min_length=2, max_length=256, pattern=r"^[0-9a-f]+$")]
+
+STRICT = ConfigDict(extra="forbid", strict=True)
+"""For JSON, whose values have types; query parameters are strings and need conversion."""
+
+DEFAULTS = SearchOptions()
+
+
+class _Schema(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class SearchParameters(_Schema):
+    """The options of every search."""
+
+    find: Modality = Field("image", description="Which codes of items to search.")
+    k: int = Field(DEFAULTS.k, ge=1, le=MAX_K, description="Maximum number of matches.")
+    where: Text | None = Field(
+        None,
+        description="A filter, such as: year >= 2015 and not 'dog' in labels",
+        examples=["'boat' in labels"],
+    )
+    radius: int | None = Field(None, ge=0, le=1024, description="Maximum Hamming distance.")
+    offset: int = Field(
+        DEFAULTS.offset, ge=0, le=MAX_OFFSET, description="Number of leading matches to skip."
+    )
+    rerank: bool = Field(
+        DEFAULTS.rerank, description="Re-rank the nearest 100 items by cosine similarity."
+    )
+
+    def options(self) -> SearchOptions:
+        """The same as options of a collection."""
+        return SearchOptions(
+            find=self.find,
+            k=self.k,
+            where=self.where,
+            radius=self.radius,
+            offset=self.offset,
+            rerank=self.rerank,
+        )
+
+
+class TextSearch(SearchParameters):
+    """A search by text."""
+
+    model_config = STRICT
+
+    text: Name = Field(description="The query text.", examples=["boat sea"])
+
+
+class KeySearch(SearchParameters):
+    """A search for items similar to an item of the collection."""
+
+    model_config = STRICT
+
+    key: Name = Field(description="Key of the item.", examples=["scene 7"])
+
+
+class CodesSearch(SearchParameters):
+    """A search by hash code."""
+
+    model_config = STRICT
+
+    codes: Hex = Field(
+        description="One hash code in hexadecimal digits, as in the responses.",
+        examples=["3fa207"],
+    )
+
+
+class ItemResponse(_Schema):
+    """An item."""
+
+    id: int
+    key: str
+    text: str
+    labels: list[str]
+    metadata: dict[str, Any]
+    thumbnail: str | None = Field(description="Path of the thumbnail, if the item has an image.")
+
+
+class MatchResponse(ItemResponse):
+    """A matching item."""
+
+    distance: int = Field(description="Hamming distance between its code and the query's.")
+    score: float | None = Field(
+        description="Cosine similarity that it was re-ranked by, if it was."
+    )
+    code: str = Field(
+        description="Its code, two hexadecimal digits per byte; bit k is the bit of value "
+        "2^(k % 8) of byte k // 8."
+    )
+
+
+class SearchResponse(_Schema):
+    """A page of matches, best first."""
+
+    code: str = Field(description="The code of the query, in the same format as those of items.")
+    bits: int = Field(description="Code length.")
+    find: Modality
+    matches: list[MatchResponse]
+    next_offset: int | None = Field(description="Offset of the next page, if there is one.")
+    milliseconds: float = Field(description="Time from request to response, in the service.")
+
+
+class NewItem(_Schema):
+    """An item to add, or to replace the one with the same key."""
+
+    model_config = STRICT
+
+    key: Name = Field(examples=["holiday/1.jpg"])
+    image: str | None = Field(None, description="An image file in base64.")
+    text: str = Field("", max_length=20_000, examples=["two boats on the sea"])
+    labels: list[Name] = Field([], max_length=200, examples=[["boat"]])
+    metadata: dict[str, str | int | float | bool] = Field({}, examples=[{"year": 2015}])
+
+
+class NewItems(_Schema):
+    """Items to add."""
+
+    model_config = STRICT
+
+    items: list[NewItem] = Field(min_length=1, max_length=MAX_ITEMS)
+
+    def records(self, limits: Limits) -> list[Record]:
+        """Convert all items to records; one invalid item rejects all."""
+        return list(_records(self.items, limits))
+
+
+class AddResponse(_Schema):
+    """The number of added items."""
+
+    new: int
+    updated: int
+    unchanged: int
+    skipped: dict[str, str] = Field(description="Reason per key of a skipped item.")
+
+
+class DeleteResponse(_Schema):
+    """The number of deleted items."""
+
+    deleted: int
+
+
+class InfoResponse(_Schema):
+    """The collection and the state of the service."""
+
+    name: str
+    items: int
+    bits: int = Field(description="Code length.")
+    method: str
+    fingerprint: str = Field(description="Fingerprint of the model.")
+    version: str
+    writable: bool
+    search_by: list[Modality] = Field(description="Kinds of queries that the model accepts.")
+    examples: list[str] = Field(description="Example query terms.")
+    labels: list[str] = Field(description="Frequent labels.")
+    samples: list[ItemResponse] = Field(description="Sample items that have images.")
+
+
+class ErrorResponse(_Schema):
+    """An error."""
+
+    error: str = Field(description="What is wrong and how to fix it.")
+    request_id: str
+
+
+class Status(_Schema):
+    """Whether the service is ready."""
+
+    status: Literal["ok", "starting"]
+
+
+def _records(items: list[NewItem], limits: Limits) -> Iterator[Record]:
+    for item in items:
+        try:
+            image = None if item.image is None else decode_image(_decode(item.image), limits)
+            yield Record(item.key, image, item.text, labels=item.labels, metadata=item.metadata)
+        except InputError as error:
+            raise InputError(f"Item {item.key!r}: {error}") from error
+
+
+def _decode(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InputError("The image is not valid base64.") from error

@@ -1,0 +1,240 @@
+"""Batched searches: queries that wait at the same time are answered by one scan of the index.
+
+No query waits for others to arrive. While all worker threads are busy, queries queue up; the next
+free thread takes all of them. A single client is answered immediately, and many share each scan.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar, cast
+
+import numpy as np
+
+from corrhash.codes import Codes
+from corrhash.collection.base import Match, Query, QueryKind, SearchOptions
+from corrhash.collection.collection import Collection
+from corrhash.collection.search import embed_images, embed_texts, encode_queries, find_matches
+from corrhash.errors import InputError
+from corrhash.index.items import Item
+from corrhash.service.schemas import MatchResponse, Modality, SearchResponse
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+
+THREADS = 2
+"""Batches in progress at once, so that one slow query does not block all others."""
+
+
+class Batcher(Generic[Request, Response]):
+    """Passes requests to worker threads, all waiting requests at a time.
+
+    Parameters
+    ----------
+    process : returns one response per request, in order; an exception in place of a response fails
+        that request alone.
+    threads : maximum number of batches in progress.
+    max_size : maximum number of requests per batch.
+    """
+
+    def __init__(
+        self,
+        process: Callable[[list[Request]], Sequence[Response | Exception]],
+        threads: int = THREADS,
+        max_size: int = 64,
+    ) -> None:
+        self.process = process
+        self.threads = threads
+        self.max_size = max_size
+        self._pool = ThreadPoolExecutor(threads, "corrhash-search")
+        self._waiting: deque[tuple[Request, asyncio.Future[Response]]] = deque()
+        self._busy = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def submit(self, request: Request) -> Response:
+        """Queue a request and wait for its response."""
+        future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        self._waiting.append((request, future))
+        if self._busy < self.threads:
+            self._busy += 1
+            task = asyncio.create_task(self._process_waiting())
+            self._tasks.add(task)  # the event loop keeps only weak references to tasks
+            task.add_done_callback(self._tasks.discard)
+        return await future
+
+    async def _process_waiting(self) -> None:
+        try:
+            while self._waiting:
+                n = min(self.max_size, len(self._waiting))
+                batch = [self._waiting.popleft() for _ in range(n)]
+                # A cancelled request needs no response.
+                await self._process_batch([one for one in batch if not one[1].done()])
+        finally:
+            self._busy -= 1
+
+    async def _process_batch(self, batch: list[tuple[Request, asyncio.Future[Response]]]) -> None:
+        requests = [request for request, _ in batch]
+        loop = asyncio.get_running_loop()
+        try:
+            responses: Sequence[Response | Exception]
+            responses = await loop.run_in_executor(self._pool, self.process, requests)
+        except Exception as error:
+            responses = [error] * len(batch)
+        for (_, future), response in zip(batch, responses, strict=True):
+            if future.done():
+                continue
+            if isinstance(response, Exception):
+                future.set_exception(response)
+            else:
+                future.set_result(response)
+
+    def close(self) -> None:
+        """Finish the batches in progress and stop the threads."""
+        self._pool.shutdown()
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """One query: a text, an opened image, a key or one code, with its search options."""
+
+    kind: QueryKind
+    value: Any
+    options: SearchOptions
+    received: float = field(default_factory=time.perf_counter)
+
+
+class SearchService:
+    """Searches a collection for many clients at once."""
+
+    def __init__(self, collection: Collection, observe_batch: Callable[[int], object]) -> None:
+        self.collection = collection
+        self.observe_batch = observe_batch
+        self._batcher: Batcher[SearchRequest, SearchResponse] = Batcher(self.search_all)
+
+    async def search(self, kind: QueryKind, value: Any, options: SearchOptions) -> SearchResponse:
+        """Answer one query, together with others that are waiting."""
+        return await self._batcher.submit(SearchRequest(kind, value, options))
+
+    def search_all(self, requests: list[SearchRequest]) -> list[SearchResponse | Exception]:
+        """Answer several queries, with one scan per distinct kind and options."""
+        self.observe_batch(len(requests))
+        groups: dict[tuple[str, SearchOptions], list[int]] = {}
+        for row, request in enumerate(requests):
+            groups.setdefault((request.kind, request.options), []).append(row)
+        responses: dict[int, SearchResponse | Exception] = {}
+        for rows in groups.values():
+            of_group = self._search_group([requests[row] for row in rows])
+            responses |= dict(zip(rows, of_group, strict=True))
+        return [responses[row] for row in range(len(requests))]
+
+    def _search_group(self, requests: list[SearchRequest]) -> list[SearchResponse | Exception]:
+        try:
+            return list(self._search(requests))
+        except Exception as error:
+            if len(requests) == 1:
+                return [error]
+        # One of the queries is at fault; answer the others.
+        return [self._search_group([request])[0] for request in requests]
+
+    def _search(self, requests: list[SearchRequest]) -> list[SearchResponse]:
+        kind, options, collection = requests[0].kind, requests[0].options, self.collection
+        values: Any = [request.value for request in requests]
+        if kind == "codes":
+            values = Codes(np.concatenate([code.packed for code in values]), collection.n_bits)
+        query = Query(kind, values)
+        encoded = encode_queries(query, collection.model, collection.index)
+        # One match more than requested shows whether there is a next page.
+        one_more = replace(options, k=options.k + 1)
+        found = find_matches(collection.index, encoded, one_more)
+        return self._responses(requests, encoded.codes, found)
+
+    def _responses(
+        self, requests: list[SearchRequest], codes: Codes, found: list[list[Match]]
+    ) -> list[SearchResponse]:
+        options, collection = requests[0].options, self.collection
+        ids = list({match.id: None for matches in found for match in matches})
+        item_codes = collection.codes_of(ids, options.find)
+        has_image = item_codes if options.find == "image" else collection.codes_of(ids, "image")
+        responses = []
+        for row, (request, matches) in enumerate(zip(requests, found, strict=True)):
+            shown = [
+                MatchResponse(
+                    **item_fields(match.id, match.item, match.id in has_image),
+                    distance=match.distance,
+                    score=match.score,
+                    code=to_hex(item_codes[match.id]),
+                )
+                for match in matches[: options.k]
+                if match.id in item_codes  # others were deleted meanwhile
+            ]
+            more = len(matches) > options.k
+            responses.append(
+                SearchResponse(
+                    code=to_hex(codes[row]),
+                    bits=codes.n_bits,
+                    find=cast(Modality, options.find),
+                    matches=shown,
+                    next_offset=options.offset + options.k if more else None,
+                    milliseconds=round(1000 * (time.perf_counter() - request.received), 3),
+                )
+            )
+        return responses
+
+    def warm_up(self) -> list[Modality]:
+        """Load and compile what searches need; return the kinds of queries the model accepts."""
+        accepted: list[Modality] = []
+        model = self.collection.model
+        probes: dict[Modality, Callable[[], Any]] = {
+            "image": lambda: embed_images([np.full((64, 64, 3), 128, np.uint8)], model),
+            "text": lambda: embed_texts([self._known_term()], model),
+        }
+        for modality, probe in probes.items():
+            try:
+                codes = Codes.from_continuous(probe())
+            except InputError:
+                continue
+            accepted.append(modality)
+            # One query and many use different kernels, each compiled at its first use.
+            for n in (1, self._batcher.max_size):
+                self.collection.nearest(codes[[0] * n], 1)
+        return accepted
+
+    def _known_term(self) -> str:
+        vocabulary = self.collection.model.reader.vocabulary
+        return "words" if vocabulary is None else vocabulary.terms[0]
+
+    def close(self) -> None:
+        """Finish the searches in progress and stop."""
+        self._batcher.close()
+
+
+def item_fields(number: int, item: Item, has_image: bool) -> dict[str, Any]:
+    """The published fields of an item; its path is private."""
+    return {
+        "id": number,
+        "key": item.key,
+        "text": item.text,
+        "labels": list(item.labels),
+        "metadata": dict(item.metadata),
+        "thumbnail": f"/api/v1/items/{number}/thumbnail" if has_image else None,
+    }
+
+
+def to_hex(code: Codes) -> str:
+    """One code in hexadecimal digits."""
+    return code.packed[0].tobytes().hex()
+
+
+def from_hex(digits: str, n_bits: int) -> Codes:
+    """One code from its hexadecimal digits."""
+    n_digits = 2 * ((n_bits + 7) // 8)
+    if len(digits) != n_digits:
+        raise InputError(
+            f"A code of {n_bits} bits has {n_digits} hexadecimal digits, got {len(digits)}."
+        )
+    return Codes(np.frombuffer(bytes.fromhex(digits), dtype=np.uint8)[None], n_bits)

@@ -1,0 +1,1 @@
+"""Training of networks: settings, mini-batches, the loop, checkpoints and several processes."""

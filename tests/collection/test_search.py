@@ -1,0 +1,202 @@
+"""Searching an index: encoded queries, re-ranking and packed continuous codes."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy.spatial.distance import cosine as cosine_distance
+
+from corrhash import Codes, InputError
+from corrhash.collection import Added, Collection, SearchOptions, search
+from corrhash.collection.base import Query
+from corrhash.collection.search import EncodedQueries, cosine, pack_continuous, unpack_continuous
+from corrhash.datasets import PairedDataset
+from corrhash.index import open_index
+from tests.collection.world import N, keys, nearest_rows
+
+
+def test_cosine_equals_that_of_scipy():
+    rng = np.random.default_rng(0)
+    query, items = rng.standard_normal(24), rng.standard_normal((7, 24))
+    expected = [1 - cosine_distance(query, item) for item in items]
+    np.testing.assert_allclose(cosine(query, items), expected)
+    np.testing.assert_array_equal(cosine(query, np.zeros((1, 24))), [0])
+
+
+def test_packing_keeps_directions_at_any_scale():
+    rng = np.random.default_rng(0)
+    continuous = rng.standard_normal((5, 64)) * np.array([[1e-9], [1.0], [1e9], [3.0], [0.0]])
+    packed = pack_continuous(continuous)
+    assert [len(row) for row in packed] == [128] * 5
+    again = np.stack([unpack_continuous(row) for row in packed])
+    for row in range(4):
+        assert cosine(continuous[row], again[row : row + 1])[0] > 0.99999
+    assert (again[4] == 0).all()
+
+
+def test_leading_items_are_re_ranked_by_cosine(world, monkeypatch):
+    monkeypatch.setattr(search, "RERANKED", 30)
+    text = world.scenes.captions[4]
+    query = world.hasher.embed_text(world.reader.read_texts([text]))[0]
+    images = world.hasher.embed_image(world.reader.read_images(world.scenes.images))
+    for store in (False, True):
+        collection = Collection.create("memory:", world.model, store_continuous=store)
+        collection.add(world.records())
+        vectors = images if store else world.codes("image").signs()
+        cosines = vectors @ query / np.linalg.norm(vectors, axis=1) / np.linalg.norm(query)
+        nearest, _ = nearest_rows(Codes.from_continuous(query[None]), world.codes("image"), N)
+        expected = [*sorted(nearest[:30], key=lambda row: -cosines[row]), *nearest[30:]]
+        matches = collection.search(text, k=N)
+        found = [match.item.metadata["row"] for match in matches]
+        if store:  # float16 can swap near ties
+            assert np.abs(cosines[found[:30]] - cosines[expected[:30]]).max() < 1e-3
+        else:
+            np.testing.assert_allclose(cosines[found[:30]], cosines[expected[:30]])
+        assert found[30:] == [int(row) for row in expected[30:]]
+        assert matches[0].score == pytest.approx(cosines[found[0]], abs=1e-3)
+        assert matches[40].score is None
+        assert set(found[:30]) == set(nearest[:30].tolist())
+
+
+def test_key_queries_use_the_image_code_or_the_text_code(world):
+    for store in (False, True):
+        collection = Collection.create("memory:", world.model, store_continuous=store)
+        text = world.scenes.captions[4]
+        collection.add([*world.records(range(8)), {"key": "text", "text": text}])
+        query = Query("key", ["scene 7", "text"])
+        encoded = search.encode_queries(query, collection.model, collection.index)
+        expected = [world.codes("image")[7], world.codes("text")[4]]
+        for row, code in enumerate(expected):
+            np.testing.assert_array_equal(encoded.codes[row].packed, code.packed)
+        assert list(encoded.excluded) == list(collection.ids_of(["scene 7", "text"]).values())
+        np.testing.assert_array_equal(
+            Codes.from_continuous(encoded.continuous).packed, encoded.codes.packed
+        )
+
+
+def test_items_deleted_during_a_search_are_dropped(monkeypatch):
+    index = open_index("memory:", 8)
+    codes = Codes.from_continuous(np.random.default_rng(0).standard_normal((6, 8)))
+    index.add(np.arange(6), codes)
+    plain = index.search
+    monkeypatch.setattr(index, "search", lambda *a, **k: (plain(*a, **k), index.delete([2]))[0])
+    for continuous in (None, codes[:1].signs()):
+        queries = EncodedQueries(codes[:1], continuous)
+        (found,) = search.find_matches(index, queries, SearchOptions(k=6))
+        assert sorted(match.id for match in found) == [0, 1, 3, 4, 5]
+        index.upsert([2], codes[2])
+
+
+def test_search_in_every_direction(uri, world):
+    collection = Collection.create(uri, world.model)
+    assert collection.add(world.records()) == Added(new=N)
+    assert len(collection) == N
+    text, image = world.scenes.captions[4], world.paths[7]
+    queries = {
+        "text": world.hasher.encode_text(world.reader.read_texts([text])),
+        "image": world.codes("image")[7],
+    }
+    for modality in ("image", "text"):
+        results = {
+            "text": collection.search(text, k=8, find=modality, rerank=False),
+            "image": collection.search(image=image, k=8, find=modality, rerank=False),
+        }
+        for kind, matches in results.items():
+            rows, distances = nearest_rows(queries[kind], world.codes(modality), 8)
+            assert keys(matches) == [f"scene {row}" for row in rows]
+            assert [match.distance for match in matches] == distances.tolist()
+            first = world.record(rows[0])
+            assert matches[0].item.text == first["text"]
+            assert list(matches[0].item.labels) == first["labels"]
+            assert matches[0].item.metadata == {"row": rows[0]}
+            assert matches[0].item.path == str(first["image"])
+
+
+def test_vectors_are_read_as_they_are(world, filled):
+    read = world.reader.read(PairedDataset(world.scenes.images, world.scenes.captions))
+    collection = Collection.create("memory:", world.model)
+    raw = PairedDataset(world.scenes.images, world.scenes.captions)
+    assert collection.add_pairs(read, raw).new == N
+    matches = collection.search(read.texts[:3], k=5)
+    assert [[m.distance for m in of_query] for of_query in matches] == [
+        [m.distance for m in filled.search(world.scenes.captions[row], k=5)] for row in range(3)
+    ]
+    assert collection.search(image=read.images[4])[0].distance == 0
+    assert collection.get("4", ["thumbnail"]).thumbnail
+    assert collection.get("4").text == world.scenes.captions[4]
+
+
+def test_filter_radius_and_paging(filled, world):
+    text = world.scenes.captions[4]
+    everything = filled.search(text, k=N)
+    assert len(everything) == N
+    pages = [filled.search(text, k=20, offset=start) for start in range(0, N, 20)]
+    assert [key for page in pages for key in keys(page)] == keys(everything)
+    some = filled.search(text, k=N, where="row >= 10 and row < 30")
+    assert {match.item.metadata["row"] for match in some} == set(range(10, 30))
+    near = filled.search(text, k=N, radius=8)
+    assert sorted(keys(near)) == sorted(keys(m for m in everything if m.distance <= 8))
+    assert filled.search(text, offset=N) == []
+    assert filled.search(text, where="row > 1000") == []
+    matches = filled.search(text, k=2, thumbnails=True)
+    with Image.open(io.BytesIO(matches[0].item.thumbnail)) as small:
+        assert small.size == (48, 48)
+    assert filled.search(text, k=2)[0].item.thumbnail is None
+
+
+def test_invalid_searches_raise(filled, world, tmp_path):
+    text = world.scenes.captions[0]
+    with pytest.raises(InputError, match="offset must be a non-negative integer, got -1"):
+        filled.search(text, offset=-1)
+    with pytest.raises(InputError, match="offset must be a non-negative integer, got -1"):
+        filled.search(key="scene 1", offset=-1)
+    with pytest.raises(InputError, match="k must be a positive integer"):
+        filled.search(text, k=0)
+    with pytest.raises(InputError, match="text must be a string or a list of strings, got 3"):
+        filled.search(3)
+    with pytest.raises(InputError, match="Image not found: nowhere.jpg"):
+        filled.search(image="nowhere.jpg")
+    images_only = Collection.create("memory:", world.model)
+    assert images_only.search(text) == []
+    images_only.add([{"image": path} for path in world.paths[:3]])
+    with pytest.raises(InputError, match="has text codes. Search its image codes: find='image'"):
+        images_only.search(text, find="text")
+
+
+def test_search_by_key_excludes_the_item(uri, world):
+    collection = Collection.create(uri, world.model)
+    collection.add(world.records(range(30)))
+    for modality in ("image", "text"):
+        rows, _ = nearest_rows(world.codes("image")[7], world.codes(modality)[:30], 30)
+        expected = [f"scene {row}" for row in rows if row != 7]
+        found = collection.search(key="scene 7", k=30, find=modality, rerank=False)
+        assert keys(found) == expected
+        page = collection.search(key="scene 7", k=5, find=modality, rerank=False, offset=3)
+        assert keys(page) == expected[3:8]
+    narrowed = collection.search(key="scene 7", k=30, where="row < 9")
+    assert set(keys(narrowed)) == {f"scene {row}" for row in range(9) if row != 7}
+    with pytest.raises(InputError, match="No item with the key 'nobody'"):
+        collection.search(key="nobody")
+
+
+def test_item_without_image_searches_by_text(world):
+    collection = Collection.create("memory:", world.model, store_continuous=True)
+    collection.add([*world.records(range(5)), {"key": "words", "text": world.scenes.captions[4]}])
+    first = collection.search(key="words", k=1, find="text")[0]
+    assert (first.key, first.distance) == ("scene 4", 0)
+    assert first.score == pytest.approx(1, abs=1e-3)
+
+
+def test_lists_ask_many_queries(uri, world):
+    collection = Collection.create(uri, world.model)
+    collection.add(world.records(range(30)))
+    texts, images = world.scenes.captions[:3], list(world.scenes.images[:3])
+    for options in ({}, {"rerank": False, "where": "row > 9", "offset": 2, "find": "text"}):
+        for kind, queries in (("text", texts), ("image", images), ("key", ["scene 3", "scene 5"])):
+            together = collection.search(**{kind: queries}, **options)
+            alone = [collection.search(**{kind: query}, **options) for query in queries]
+            assert together == alone
+    by_codes = collection.search(codes=world.codes("text")[:3])
+    assert by_codes == collection.search(texts, rerank=False)
+    assert collection.search([]) == collection.search(image=[]) == collection.search(key=[]) == []

@@ -1,0 +1,114 @@
+"""Batched searches: shared scans, one response per request."""
+
+import asyncio
+import threading
+
+import pytest
+
+from corrhash.collection import SearchOptions
+from corrhash.errors import InputError
+from corrhash.service.search import Batcher, SearchRequest, SearchService, from_hex, to_hex
+
+
+def test_waiting_requests_share_a_batch():
+    sizes, go = [], threading.Event()
+
+    def process(requests):
+        sizes.append(len(requests))
+        go.wait(10)
+        return [10 * request for request in requests]
+
+    async def submit_all():
+        batcher = Batcher(process, threads=1, max_size=4)
+        tasks = [asyncio.create_task(batcher.submit(n)) for n in range(8)]
+        await asyncio.sleep(0.05)  # the first batch is in progress
+        go.set()
+        return await asyncio.gather(*tasks)
+
+    assert asyncio.run(submit_all()) == [10 * n for n in range(8)]
+    assert sizes[0] <= 4
+    assert sum(sizes) == 8
+    assert len(sizes) < 8
+
+
+def test_an_exception_fails_one_request_only():
+    def process(requests):
+        return [ValueError(one) if one == "bad" else one for one in requests]
+
+    async def submit_all():
+        batcher = Batcher(process, threads=1)
+        tasks = map(batcher.submit, ["a", "bad", "b"])
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    first, bad, last = asyncio.run(submit_all())
+    assert (first, last) == ("a", "b")
+    assert isinstance(bad, ValueError)
+
+
+def test_a_failing_batch_fails_its_requests():
+    async def submit():
+        return await Batcher(lambda requests: 1 / 0).submit("x")
+
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(submit())
+
+
+@pytest.fixture
+def service(collection):
+    service = SearchService(collection, lambda size: None)
+    yield service
+    service.close()
+
+
+def content(response):
+    return response.model_dump(exclude={"milliseconds"})
+
+
+def test_responses_do_not_depend_on_the_batch(service, collection, scenes):
+    options, other = SearchOptions(k=5), SearchOptions(k=3, find="text", where="row > 9")
+    (number,) = collection.ids_of(["scene 4"]).values()
+    code = collection.codes_of([number], "image")[number]
+    requests = [
+        SearchRequest("text", "sea boat", options),
+        SearchRequest("image", scenes.images[2], options),
+        SearchRequest("text", "a house", options),
+        SearchRequest("key", "scene 3", other),
+        SearchRequest("key", "scene 5", other),
+        SearchRequest("text", "a house", other),
+        SearchRequest("codes", code, options),
+    ]
+    together = service.search_all(requests)
+    alone = [service.search_all([request])[0] for request in requests]
+    assert [content(response) for response in together] == [content(one) for one in alone]
+
+
+def test_an_unknown_term_fails_its_own_query_only(service):
+    texts = ["sea", "xyzzy", "boat"]
+    requests = [SearchRequest("text", text, SearchOptions()) for text in texts]
+    sea, unknown, boat = service.search_all(requests)
+    assert isinstance(unknown, InputError)
+    assert "xyzzy" in str(unknown)
+    assert sea.matches
+    assert boat.matches
+
+
+def test_warm_up_compiles_single_and_batched_scans(service, collection, monkeypatch):
+    sizes = set()
+    monkeypatch.setattr(collection, "nearest", lambda codes, k: sizes.add(len(codes)))
+    assert service.warm_up() == ["image", "text"]
+    assert sizes == {1, 64}
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_batch_sizes_are_observed(collection, size):
+    seen = []
+    service = SearchService(collection, seen.append)
+    service.search_all([SearchRequest("text", "sea", SearchOptions())] * size)
+    assert seen == [size]
+    service.close()
+
+
+def test_codes_are_written_in_hexadecimal_digits():
+    assert to_hex(from_hex("01f3", 16)) == "01f3"
+    with pytest.raises(InputError, match="A code of 16 bits has 4 hexadecimal digits, got 3"):
+        from_hex("01f", 16)

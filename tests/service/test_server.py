@@ -1,0 +1,118 @@
+"""The server process: socket, start and graceful shutdown."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import pytest
+import urllib3
+
+from corrhash.client import Client
+from corrhash.errors import InputError
+from corrhash.service.server import bind, is_loopback, serve
+from tests.service.conftest import image_bytes
+
+IN_PROGRESS = 8
+
+
+def lines_until(words, process):
+    """Return the output of a process up to a line that contains ``words``."""
+    said = []
+    for line in process.stdout:
+        said.append(line)
+        if words in line:
+            return said
+    raise AssertionError(f"{words!r} was not printed: {''.join(said)}")
+
+
+@contextmanager
+def started(*arguments):
+    """Run ``corrhash serve`` as a process and yield its URL once it is ready."""
+    command = [sys.executable, "-m", "corrhash", "serve", *map(str, arguments), "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        last = lines_until("Ready: ", process)[-1]
+        yield process, re.search(r"http://\S+", last).group()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def half_sent(url, body):
+    """Open a connection and send a search by image except for its last byte."""
+    host = urlsplit(url)
+    line = socket.create_connection((host.hostname, host.port), 30)
+    head = f"POST /api/v1/search/image HTTP/1.1\r\nHost: {host.netloc}\r\n"
+    line.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[:-1])
+    return line
+
+
+def wait_until_in_progress(url, n):
+    line = f"corrhash_requests_in_progress {n + 1}.0"
+    while line not in urllib3.request("GET", f"{url}/metrics").data.decode():
+        time.sleep(0.02)
+
+
+def test_sigterm_lets_requests_finish(collection, scenes):
+    body = image_bytes(scenes.images[0])
+    with started(collection.uri) as (process, url):
+        lines = [half_sent(url, body) for _ in range(IN_PROGRESS)]
+        wait_until_in_progress(url, IN_PROGRESS)
+        process.send_signal(signal.SIGTERM)
+        lines_until("Shutting down", process)
+        with pytest.raises(InputError, match="Cannot connect"):
+            Client(url).info()
+        for line in lines:
+            line.sendall(body[-1:])
+        for line in lines:
+            with line, line.makefile("rb") as response:
+                assert response.readline().split()[1] == b"200"
+                assert b'"matches"' in response.read()
+        assert process.wait(30) == -signal.SIGTERM  # ended by the signal, as systemd expects
+
+
+def test_ipv6_address(collection):
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    with started(collection.uri, "--host", "::1") as (_, url):
+        assert url.startswith("http://[::1]:")
+        assert Client(url).search("sea", k=1)
+
+
+def test_the_service_does_not_import_pytorch():
+    code = "import sys, corrhash.service.server; print('torch' in sys.modules)"
+    command = [sys.executable, "-c", code]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
+def test_loopback_addresses(host):
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.2", "search.example.org"])
+def test_other_addresses_are_not_loopback(host):
+    assert not is_loopback(host)
+
+
+def test_a_used_port_is_reported(collection):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=f"127.0.0.1, port {port}: .* Choose another"):
+            serve(collection, port=port)
+
+
+def test_sockets_send_without_delay():
+    with bind("127.0.0.1", 0) as bound, socket.create_connection(bound.getsockname()):
+        accepted, _ = bound.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
