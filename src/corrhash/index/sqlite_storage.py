@@ -121,14 +121,11 @@ def create_database(path: Path, about: dict[str, Any]) -> None:
 
 
 def read_about(path: Path) -> dict[str, Any] | None:
-    """Return the description in a database, or None if the file does not exist.
-
-    The description never changes, so it is read without locks and without creating files.
-    """
+    """Return the description in a database, or None if the file does not exist."""
     with reporting(path):
         if not path.is_file():
             return None
-        with closing(_open(path, "immutable=1")) as connection:
+        with closing(_open(path, _access(path))) as connection:
             (application_id,) = connection.execute("PRAGMA application_id").fetchone()
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if application_id != APPLICATION_ID:
