@@ -160,6 +160,7 @@ def test_filters_select_the_same_items_in_every_engine(uri):
     for text in FILTERS:
         wanted = parse_filter(text)
         expected = np.array([i for i in range(60) if holds(wanted, items[i].fields())], dtype=int)
+        assert index.select(text).tolist() == expected.tolist(), text
         for modality in MODALITIES:
             ranking = index.search(codes[:1], 60, where=text, modality=modality)
             assert sorted(ranking.rows[0].tolist()) == expected.tolist(), text
@@ -192,7 +193,9 @@ def test_repeated_filter_sees_changes(uri):
 def test_items_round_trip(uri):
     index = open_index(uri, 16)
     items = items_of_many_kinds()
-    items[5] = Item("a", thumbnail=b"\x00jpeg\xff", image_continuous=b"\x01\x00", stamp="s")
+    items[5] = Item(
+        "a", thumbnail=b"\x00jpeg\xff", image_continuous=b"\x01\x00", stamp="s", content="c"
+    )
     items[6] = Item("b", thumbnail=bytes(range(256)) * 100, text_continuous=b"\x02")
     rows = np.arange(60)
     image, text = random_codes(59, 16), random_codes(59, 16, seed=1)
@@ -212,6 +215,40 @@ def test_items_round_trip(uri):
     )
     packed = np.concatenate([batch.codes["text"].packed for batch in batches])
     np.testing.assert_array_equal(packed, text.packed)
+
+
+def test_items_are_found_by_content(uri):
+    index = open_index(uri, 16)
+    codes = random_codes(5, 16)
+    contents = ["aa", "", "bb", "aa", ""]
+    items = [Item(f"key {i}", content=content) for i, content in enumerate(contents)]
+    index.add([8, 1, 5, 2, 4], {"image": codes, "text": codes}, items)
+    assert index.ids_of_content(["aa", "bb", "cc", ""]) == {"aa": [2, 8], "bb": [5]}
+    index.upsert([8], codes[:1], [Item("key 0", content="cc")])
+    index.delete([5])
+    assert index.ids_of_content(["aa", "bb", "cc"]) == {"aa": [2], "cc": [8]}
+    assert index.ids_of_content([]) == {}
+
+
+def test_description_can_change(scheme, uri):
+    about = {"root": "old", "more": [1, None, 'a "quoted" ü']}
+    index = ENGINES[scheme].open(uri, 16, about)
+    index.add([0], random_codes(1, 16))
+    for root in ("new", "newer"):
+        index.describe(root=root)
+        assert index.about["root"] == root
+        if scheme != "memory:":
+            again = open_index(uri, 16)
+            assert {name: again.about[name] for name in about} == {**about, "root": root}
+    assert len(index) == 1
+
+
+def test_select_sees_uncommitted_writes(uri):
+    index = open_index(uri, 16)
+    with index.writing():
+        index.add([3, 2], random_codes(2, 16), [Item("a"), Item("b")])
+        assert index.select("key >= 'a'").tolist() == [2, 3]
+        assert index.select("key > 'b'").tolist() == []
 
 
 def test_codes_without_items_have_empty_items(uri):

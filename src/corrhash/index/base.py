@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from corrhash._progress import report
 from corrhash.codes import Codes, check_codes, check_same_bits
 from corrhash.errors import InputError
-from corrhash.index.filters import Filter, as_filter
+from corrhash.index.filters import Filter, as_filter, parse_filter
 from corrhash.index.items import (
     FIELDS,
     SHOWN,
@@ -37,8 +37,9 @@ class CodeIndex(ABC):
     ranking holds ids instead of rows. Items at equal distance come in ascending order of id.
 
     The public methods validate their arguments and call a private method of the engine:
-    :meth:`_search`, :meth:`_upsert`, :meth:`_delete`, :meth:`_get`, :meth:`_codes_of`,
-    :meth:`_ids_of`, :meth:`_existing` and :meth:`_batches`.
+    :meth:`_search`, :meth:`_select`, :meth:`_upsert`, :meth:`_delete`, :meth:`_get`,
+    :meth:`_codes_of`, :meth:`_ids_of`, :meth:`_ids_of_content`, :meth:`_existing`,
+    :meth:`_batches` and :meth:`_write_about`.
 
     A write is atomic unless the engine documents otherwise. Once it returns it survives the end
     of the process, unless the engine stores everything in memory.
@@ -46,7 +47,7 @@ class CodeIndex(ABC):
     Attributes
     ----------
     n_bits : code length.
-    about : description stored when the index was created, as JSON values.
+    about : description stored with the index, as JSON values.
     """
 
     n_bits: int
@@ -121,6 +122,10 @@ class CodeIndex(ABC):
         ranking = self._search(queries, k, check_modality(modality), as_filter(where))
         return ranking.within_radius(radius)
 
+    def select(self, where: str | Filter) -> NDArray[np.int64]:
+        """Return the ids of all items that pass a filter, ascending."""
+        return self._select(parse_filter(where) if isinstance(where, str) else where)
+
     def get(self, ids: ArrayLike, fields: Sequence[str] = SHOWN) -> list[Item | None]:
         """Return the items of ids with the given fields filled; None for ids that do not exist."""
         numbers, names = as_ids(ids), check_fields(fields)
@@ -134,6 +139,16 @@ class CodeIndex(ABC):
     def ids_of(self, keys: Sequence[str]) -> dict[str, int]:
         """Return the ids of those keys that exist; an empty key names no item."""
         return self._ids_of([key for key in keys if key])
+
+    def ids_of_content(self, contents: Sequence[str]) -> dict[str, list[int]]:
+        """Return the ids of the items that have one of these checksums, ascending, by checksum."""
+        return self._ids_of_content([content for content in contents if content])
+
+    def describe(self, **values: Any) -> None:
+        """Change values of :attr:`about`, durably."""
+        with self.writing():
+            self._write_about({**self.about, **values})
+            self.about = {**self.about, **values}
 
     def batches(self, size: int = 1000) -> Iterator[Entries]:
         """Iterate over everything in ascending order of id, ``size`` items at a time."""
@@ -170,6 +185,10 @@ class CodeIndex(ABC):
         """Return the ``k`` nearest ids of each query among those that pass a filter."""
 
     @abstractmethod
+    def _select(self, where: Filter) -> NDArray[np.int64]:
+        """Return the ids that pass a filter, ascending."""
+
+    @abstractmethod
     def _get(self, ids: NDArray[np.int64], fields: Sequence[str]) -> dict[int, Item]:
         """Return the items that exist, by id, with only these fields filled."""
 
@@ -180,6 +199,12 @@ class CodeIndex(ABC):
 
     @abstractmethod
     def _ids_of(self, keys: Sequence[str]) -> dict[str, int]: ...
+
+    @abstractmethod
+    def _ids_of_content(self, contents: Sequence[str]) -> dict[str, list[int]]: ...
+
+    @abstractmethod
+    def _write_about(self, about: dict[str, Any]) -> None: ...
 
     @abstractmethod
     def _batches(self, size: int) -> Iterator[Entries]: ...

@@ -20,7 +20,7 @@ MODALITIES = ("image", "text")
 SHOWN = ("key", "text", "labels", "metadata", "path")
 """Fields that are read by default; the others are large or internal."""
 
-FIELDS = (*SHOWN, "thumbnail", "stamp", "image_continuous", "text_continuous")
+FIELDS = (*SHOWN, "thumbnail", "stamp", "content", "image_continuous", "text_continuous")
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,10 @@ class Item:
     text : caption or tags.
     labels : names of classes or topics.
     metadata : further fields for filters, with strings, numbers or booleans as values.
-    path : path of the image file.
+    path : path of the image file, relative to the root of the collection if it lies below.
     thumbnail : small JPEG of the image.
-    stamp : fingerprint of the encoded content, to detect changes.
+    stamp : fingerprint of the record that the item was made from, to detect changes.
+    content : checksum of the image file, by which a moved file is recognized; empty if unknown.
     image_continuous, text_continuous : float16 continuous codes, if they are stored.
 
     Examples
@@ -51,11 +52,12 @@ class Item:
     path: str = ""
     thumbnail: bytes | None = field(default=None, repr=False)
     stamp: str = field(default="", repr=False)
+    content: str = field(default="", repr=False)
     image_continuous: bytes | None = field(default=None, repr=False)
     text_continuous: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        for name in ("key", "text", "path", "stamp"):
+        for name in ("key", "text", "path", "stamp", "content"):
             _check_text(getattr(self, name), name)
         labels = _as_labels(self.labels)
         for label in labels:

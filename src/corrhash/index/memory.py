@@ -128,6 +128,10 @@ class MemoryIndex(CodeIndex):
         items = (self._items.get(number, _EMPTY) for number in ids.tolist())
         return ids[[passes(item.fields()) for item in items]]
 
+    def _select(self, where: Filter) -> NDArray[np.int64]:
+        with self._lock:
+            return self._passing(where)
+
     def _get(self, ids: NDArray[np.int64], fields: Sequence[str]) -> dict[int, Item]:
         with self._lock:
             existing = self._codes.existing(ids).tolist()
@@ -141,6 +145,18 @@ class MemoryIndex(CodeIndex):
     def _ids_of(self, keys: Sequence[str]) -> dict[str, int]:
         with self._lock:
             return {key: self._ids[key] for key in keys if key in self._ids}
+
+    def _ids_of_content(self, contents: Sequence[str]) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        with self._lock:
+            wanted = set(contents)
+            for number in sorted(self._items) if wanted else ():
+                if self._items[number].content in wanted:
+                    found.setdefault(self._items[number].content, []).append(number)
+        return found
+
+    def _write_about(self, about: dict[str, Any]) -> None:
+        pass
 
     def _batches(self, size: int) -> Iterator[Entries]:
         """Iterate over what exists when the first batch is read."""

@@ -45,7 +45,10 @@ from corrhash.index.ranking import NO_ROW, Ranking
 with optional_packages("The engine milvus://"):
     from pymilvus import DataType, MilvusClient, MilvusException
 
-FORMAT = "corrhash collection 1"
+FORMAT = "corrhash collection 2"
+ABOUT = "corrhash.about"
+"""Property of the Milvus collection that holds changed values of its description."""
+
 LIMIT = 16_384
 """Most results per query that a server returns."""
 
@@ -261,15 +264,30 @@ class MilvusIndex(CodeIndex):
                 found[row["key"]] = int(row["pk"]) // 2
         return found
 
+    def _ids_of_content(self, contents: Sequence[str]) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for some in portions(list(contents), ROWS):
+            names = ", ".join(map(quoted, some))
+            for row in self._rows(f"first == 1 and content in [{names}]", ["content"]):
+                found.setdefault(row["content"], []).append(int(row["pk"]) // 2)
+        return found
+
+    def _select(self, where: Filter) -> NDArray[np.int64]:
+        return np.array(self._all_ids(as_expression(balanced(where))), dtype=np.int64)
+
+    def _write_about(self, about: dict[str, Any]) -> None:
+        self._call("alter_collection_properties", properties={ABOUT: json.dumps(about)})
+
     def _batches(self, size: int) -> Iterator[Entries]:
         columns = sorted({*COLUMNS.values(), "first", "code"})
         for some in portions(self._all_ids(), min(size, ROWS)):
             yield read_entries(self._rows(rows_in(some), columns), self.n_bits)
 
-    def _all_ids(self) -> list[int]:
-        """Return all ids; an iterator reads results of any size page by page."""
+    def _all_ids(self, where: str = "pk >= 0") -> list[int]:
+        """Return the ids that meet a condition; an iterator reads any number page by page."""
+        condition = f"first == 1 and {where}"
         pages = self._call(
-            "query_iterator", filter="first == 1", output_fields=["pk"], batch_size=LIMIT, **STRONG
+            "query_iterator", filter=condition, output_fields=["pk"], batch_size=LIMIT, **STRONG
         )
         ids: list[int] = []
         while page := pages.next():
@@ -328,9 +346,10 @@ def _is_unavailable(error: MilvusException) -> bool:
 def _look(client: Any, name: str, uri: str) -> dict[str, Any] | None:
     if not _request(uri, lambda: client.has_collection(name)):
         return None
-    text = _request(uri, lambda: client.describe_collection(name))["description"]
+    described = _request(uri, lambda: client.describe_collection(name))
+    changed = (described.get("properties") or {}).get(ABOUT)  # the description cannot change
     try:
-        about = dict(json.loads(text))
+        about = dict(json.loads(changed or described["description"]))
         if about["format"] != FORMAT:
             raise ValueError(f"format {about['format']!r}, expected {FORMAT!r}")
     except (ValueError, KeyError, TypeError) as error:

@@ -23,11 +23,11 @@ from corrhash.index.items import FIELDS, MODALITIES, Entries, Item, by_modality
 MAX_TEXT_BYTES = 65_535
 """Longest string that Milvus stores."""
 
-STRINGS = ("key", "text", "path", "stamp", "thumbnail", "continuous_code")
+STRINGS = ("key", "text", "path", "stamp", "content", "thumbnail", "continuous_code")
 """Columns of strings; bytes are stored in base64."""
 
 COLUMNS = {
-    **{name: name for name in ("key", "text", "path", "stamp", "thumbnail")},
+    **{name: name for name in ("key", "text", "path", "stamp", "content", "thumbnail")},
     **{"labels": "fields", "metadata": "fields"},
     **{"image_continuous": "continuous_code", "text_continuous": "continuous_code"},
 }
@@ -95,6 +95,7 @@ def as_rows(entries: Entries) -> list[dict[str, Any]]:
                 "first": int(first),
                 **{name: _checked(getattr(item, name), name) for name in ("key", "text", "path")},
                 "stamp": item.stamp,
+                "content": item.content,
                 "fields": {"labels": list(item.labels), "metadata": dict(item.metadata)},
                 "thumbnail": _as_text(item.thumbnail if first else None),
                 "continuous_code": _as_text(continuous),

@@ -233,19 +233,13 @@ class SQLiteIndex(CodeIndex):
 
     def _passing(self, where: Filter) -> NDArray[np.int64]:
         """Return the ascending ids that pass a filter, of the same version as the codes."""
-        condition, parameters = as_sql(balanced(where))
-        sql = f"SELECT group_concat(id) FROM codes WHERE {condition}"
         with _transaction(self._reader):
             self._apply_changes()
-            try:
-                (text,) = self._reader.execute(sql, parameters).fetchone()
-            except sqlite3.OperationalError as error:
-                if "too many SQL variables" not in str(error):
-                    raise
-                raise InputError(
-                    f"The filter has too many conditions ({error}). Make it shorter."
-                ) from error
-        return np.sort(parse_ids(text))
+            return _ids_passing(self._reader, where)
+
+    def _select(self, where: Filter) -> NDArray[np.int64]:
+        with self._reading() as connection:
+            return _ids_passing(connection, where)
 
     def _get(self, ids: NDArray[np.int64], fields: Sequence[str]) -> dict[int, Item]:
         names = tuple(fields)
@@ -268,6 +262,23 @@ class SQLiteIndex(CodeIndex):
             found = dict(connection.execute(sql, (json.dumps(keys),)).fetchall())
         return {key: found[key] for key in keys if key in found}
 
+    def _ids_of_content(self, contents: Sequence[str]) -> dict[str, list[int]]:
+        sql = (
+            "SELECT content, id FROM items WHERE content <> '' "
+            "AND content IN (SELECT value FROM json_each(?)) ORDER BY id"
+        )
+        found: dict[str, list[int]] = {}
+        with self._reading() as connection:
+            for content, number in connection.execute(sql, (json.dumps(contents),)):
+                found.setdefault(content, []).append(number)
+        return found
+
+    def _write_about(self, about: dict[str, Any]) -> None:
+        with reporting(self._path, "write to"):
+            self._writer.execute(
+                "UPDATE meta SET value = ? WHERE name = 'about'", (json.dumps(about),)
+            )
+
     def new_ids(self, n: int) -> NDArray[np.int64]:
         """Return ``n`` unused ids, larger than all that exist."""
         with self._reading() as connection:
@@ -289,6 +300,21 @@ class SQLiteIndex(CodeIndex):
     def __len__(self) -> int:
         with self._reading() as connection:
             return int(connection.execute("SELECT count(*) FROM codes").fetchone()[0])
+
+
+def _ids_passing(connection: sqlite3.Connection, where: Filter) -> NDArray[np.int64]:
+    """Return the ascending ids that pass a filter."""
+    condition, parameters = as_sql(balanced(where))
+    sql = f"SELECT group_concat(id) FROM codes WHERE {condition}"
+    try:
+        (text,) = connection.execute(sql, parameters).fetchone()
+    except sqlite3.OperationalError as error:
+        if "too many SQL variables" not in str(error):
+            raise
+        raise InputError(
+            f"The filter has too many conditions ({error}). Make it shorter."
+        ) from error
+    return np.sort(parse_ids(text))
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from corrhash.index.items import (
 
 DATABASE_FILE = "collection.db"
 APPLICATION_ID = 0x63687368  # "chsh"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_SECONDS = 60.0
 """How long a writer waits for another one."""
 
@@ -49,9 +49,11 @@ CREATE TABLE items (
     path TEXT NOT NULL,
     labels TEXT NOT NULL,  -- JSON array, for reading; the table of labels is for filters
     metadata TEXT NOT NULL,  -- JSON object, for reading; the table of fields is for filters
-    stamp TEXT NOT NULL
+    stamp TEXT NOT NULL,
+    content TEXT NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX items_by_key ON items (key) WHERE key <> '';
+CREATE INDEX items_by_content ON items (content) WHERE content <> '';
 
 -- Apart from the items, so that loading all codes reads little else.
 CREATE TABLE codes (
@@ -248,7 +250,8 @@ def insert_entries(connection: sqlite3.Connection, entries: Entries) -> None:
         "items": (
             (
                 *(number, item.key, item.text, item.path),
-                *(_as_json(list(item.labels)), _as_json(dict(item.metadata)), item.stamp),
+                *(_as_json(list(item.labels)), _as_json(dict(item.metadata))),
+                *(item.stamp, item.content),
             )
             for number, item in numbered
         ),
@@ -275,7 +278,7 @@ def insert_entries(connection: sqlite3.Connection, entries: Entries) -> None:
 
 
 _N_COLUMNS = {
-    **{"items": 7, "codes": 3, "continuous_codes": 3},
+    **{"items": 8, "codes": 3, "continuous_codes": 3},
     **{"thumbnails": 2, "labels": 2, "fields": 4},
 }
 
@@ -285,7 +288,8 @@ def _as_json(value: list[str] | dict[str, Any]) -> str:
 
 
 _COLUMNS = {
-    **{name: f"items.{name}" for name in ("key", "text", "labels", "metadata", "path", "stamp")},
+    **{name: f"items.{name}" for name in ("key", "text", "labels", "metadata", "path")},
+    **{name: f"items.{name}" for name in ("stamp", "content")},
     "thumbnail": "thumbnails.jpeg",
     "image_continuous": "continuous_codes.image",
     "text_continuous": "continuous_codes.text",
