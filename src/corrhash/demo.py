@@ -49,7 +49,7 @@ def run_demo(folder: Path, n_images: int, epochs: int, seed: int) -> DemoResult:
     scores: dict[tuple[str, int], dict[str, Scores]] = {}
     for n_bits in BITS:
         chn = train_chn(split, n_bits, epochs, seed)
-        scores["chn", n_bits] = evaluate_hasher(chn, split)
+        scores["chn-plus", n_bits] = evaluate_hasher(chn, split)
         cvh = METHODS["cvh"](n_bits).fit(with_features.train)
         scores["cvh", n_bits] = evaluate_hasher(cvh, with_features)
         codes = [random_codes(p, n_bits, seed) for p in (split.query, split.database)]
@@ -75,7 +75,7 @@ def run_demo(folder: Path, n_images: int, epochs: int, seed: int) -> DemoResult:
 
 
 def train_chn(split: RetrievalSplit, n_bits: int, epochs: int, seed: int) -> Any:
-    """Train CHN on pixels, with settings for small images and little time."""
+    """Train CHN-plus on pixels, with settings for small images and little time."""
     from corrhash.networks.hashing_network import Networks
     from corrhash.training.config import Training
 
@@ -87,7 +87,7 @@ def train_chn(split: RetrievalSplit, n_bits: int, epochs: int, seed: int) -> Any
         validate_every=epochs,
         seed=seed,
     )
-    hasher = METHODS["chn"](n_bits, networks=Networks(width=1024), training=training)
+    hasher = METHODS["chn-plus"](n_bits, networks=Networks(width=1024), training=training)
     return hasher.fit(split.train, validation=split.validation)
 
 

@@ -1,8 +1,9 @@
 """Loss functions of the network methods, over the pairs of a mini-batch.
 
 Symbols: u_i and v_j are the continuous codes of image i and text j, s_ij their similarity: +1 for
-similar, -1 for dissimilar and 0 for unknown pairs, which do not count. b is the number of bits. The
-papers sum over pairs; all losses here are means, so that they do not depend on the batch size.
+similar, -1 for dissimilar and 0 for unknown pairs, which do not count. b is the number of bits.
+Losses are means over pairs or items, so that they do not depend on the batch size, unless they take
+``reduction="sum"``, as the CHN paper prints them.
 """
 
 from typing import Any, Literal
@@ -15,6 +16,9 @@ from corrhash.errors import InputError
 
 Balance = bool | Literal["item"]
 """Class-balanced pair weights: none, over all pairs, or over the pairs of each item."""
+
+Reduction = Literal["mean", "sum"]
+"""How the terms of a loss are combined."""
 
 SHARE_LIMITS = (0.001, 0.999)
 """The share of similar pairs is clipped to these limits, so that no weight exceeds 500."""
@@ -34,8 +38,9 @@ def cosine_margin_loss(
     *,
     balanced: Balance = False,
     known: Any = None,
+    reduction: Reduction = "mean",
 ) -> Tensor:
-    """Cosine max-margin loss of CHN: L = mean of max(0, δ - s_ij cos(u_i, v_j))².
+    """Cosine max-margin loss of CHN: L = mean or sum of max(0, δ - s_ij cos(u_i, v_j))².
 
     Similar pairs must reach a cosine of δ, dissimilar pairs -δ. With δ = 1 it is the squared loss
     (s - cos)² of the variant CHN-M.
@@ -49,6 +54,7 @@ def cosine_margin_loss(
     balanced : whether similar and dissimilar pairs get the same total weight; see
         :func:`pair_weights`.
     known : (n_images, n_texts) booleans that exclude further pairs.
+    reduction : ``mean`` or ``sum`` over the known pairs.
 
     Examples
     --------
@@ -58,27 +64,29 @@ def cosine_margin_loss(
     """
     s = as_similarity(similarity, u, v)
     terms = hinge(margin, s * cosines(u, v)).square()  # max(0, δ - s cos)²
-    return mean_over_pairs(terms, s, balanced=balanced, known=known)
+    return over_pairs(terms, s, balanced=balanced, known=known, reduction=reduction)
 
 
-def quantization_margin_loss(u: Tensor, margin: float) -> Tensor:
-    """Quantization max-margin loss of CHN for one modality: mean of max(0, δ - cos(|u_i|, 1)).
+def quantization_margin_loss(u: Tensor, margin: float, *, reduction: Reduction = "mean") -> Tensor:
+    """Quantization max-margin loss of CHN, one modality: mean or sum of max(0, δ - cos(|u_i|, 1)).
 
     The Q of the paper adds the losses of both modalities. cos(|u|, 1) is the cosine between a
     continuous code u and its binary code sign(u). It is 0.8 on average for normally distributed
-    codes, so that margins below 0.85 are rarely active: see :func:`active_share`.
+    codes, and rarely below 0.7, where the loss has no effect: see :func:`active_share`.
 
     Parameters
     ----------
     u : (n, b) continuous codes of one modality.
     margin : δ, in (0, 1].
+    reduction : ``mean`` or ``sum`` over the items.
 
     Examples
     --------
     >>> quantization_margin_loss(torch.tensor([[1.0, -1.0], [1.0, 0.0]]), margin=0.9)
     tensor(0.0964)
     """
-    return hinge(margin, sign_cosines(u)).mean()
+    terms = hinge(margin, sign_cosines(u))
+    return terms.sum() if reduction == "sum" else terms.mean()
 
 
 def active_share(u: Tensor, margin: float) -> Tensor:
@@ -87,9 +95,15 @@ def active_share(u: Tensor, margin: float) -> Tensor:
 
 
 def inner_product_loss(
-    u: Tensor, v: Tensor, similarity: Any, *, balanced: Balance = False, known: Any = None
+    u: Tensor,
+    v: Tensor,
+    similarity: Any,
+    *,
+    balanced: Balance = False,
+    known: Any = None,
+    reduction: Reduction = "mean",
 ) -> Tensor:
-    """Squared inner-product loss of the variant CHN-I: mean of (s_ij - <u_i, v_j> / b)².
+    """Squared inner-product loss of the variant CHN-I: mean or sum of (s_ij - <u_i, v_j> / b)².
 
     It depends on the norms of codes as well as on their angles. Parameters are those of
     :func:`cosine_margin_loss`.
@@ -101,7 +115,7 @@ def inner_product_loss(
     """
     s = as_similarity(similarity, u, v)
     terms = (s - u @ v.T / u.shape[1]).square()  # (s - <u, v> / b)²
-    return mean_over_pairs(terms, s, balanced=balanced, known=known)
+    return over_pairs(terms, s, balanced=balanced, known=known, reduction=reduction)
 
 
 def pairwise_likelihood_loss(
@@ -120,7 +134,7 @@ def pairwise_likelihood_loss(
     s = as_similarity(similarity, u, v)
     theta = u @ v.T / 2  # Θ
     terms = softplus(theta) - (s > 0) * theta  # softplus: ln(1 + exp Θ) without overflow
-    return mean_over_pairs(terms, s, balanced=balanced, known=known)
+    return over_pairs(terms, s, balanced=balanced, known=known)
 
 
 def contrastive_loss(
@@ -213,12 +227,18 @@ def squared_distances(u: Tensor, v: Tensor) -> Tensor:
     return squares.clamp(min=0)  # rounding errors can make them negative
 
 
-def mean_over_pairs(
-    terms: Tensor, similarity: Tensor, *, balanced: Balance = False, known: Any = None
+def over_pairs(
+    terms: Tensor,
+    similarity: Tensor,
+    *,
+    balanced: Balance = False,
+    known: Any = None,
+    reduction: Reduction = "mean",
 ) -> Tensor:
-    """Return the weighted mean of (n_images, n_texts) terms over known pairs, 0 without any."""
+    """Return the weighted mean or sum of (n_images, n_texts) terms over known pairs."""
     weights = pair_weights(similarity, balanced=balanced, known=known)
-    return (weights * terms).sum() / (weights != 0).sum().clamp(min=1)
+    total = (weights * terms).sum()
+    return total if reduction == "sum" else total / (weights != 0).sum().clamp(min=1)
 
 
 def pair_weights(similarity: Tensor, *, balanced: Balance = False, known: Any = None) -> Tensor:

@@ -11,6 +11,7 @@ from corrhash.methods.base import Hasher
 
 if TYPE_CHECKING:
     from corrhash.methods.chn import CHN, CHNB, CHNI, CHNM, CHNQ
+    from corrhash.methods.chn_plus import CHNPlus
     from corrhash.methods.classifier import ClassifierCode
     from corrhash.methods.cmssh import CMSSH
     from corrhash.methods.cvh import CVH
@@ -28,6 +29,7 @@ METHODS = Registry(
         "chn-b": "corrhash.methods.chn:CHNB",
         "chn-i": "corrhash.methods.chn:CHNI",
         "chn-m": "corrhash.methods.chn:CHNM",
+        "chn-plus": "corrhash.methods.chn_plus:CHNPlus",
         "chn-q": "corrhash.methods.chn:CHNQ",
         "classifier": "corrhash.methods.classifier:ClassifierCode",
         "cmssh": "corrhash.methods.cmssh:CMSSH",
@@ -59,6 +61,7 @@ __all__ = [
     "METHODS",
     "MMNN",
     "SCM",
+    "CHNPlus",
     "ClassifierCode",
     "Hasher",
     "MMNNPairs",

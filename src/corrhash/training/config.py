@@ -10,9 +10,13 @@ from torch import nn
 
 from corrhash.errors import InputError, check_settings
 
+EPOCHS = 60
+MIN_STEPS = 1500
+"""By default training takes this many epochs, but no fewer than this many steps."""
+
 OPTIMIZERS = ("sgd", "adamw")
 SCHEDULES = ("cosine", "linear", "step", "constant")
-LEAST = {"epochs": 1, "batch_size": 1, "validate_every": 1, "seed": 0} | {
+LEAST = {"epochs": 1, "patience": 1, "batch_size": 1, "validate_every": 1, "seed": 0} | {
     name: 0 for name in ("weight_decay", "new_layer_lr_factor", "image_cache_gb")
 }
 """Least values of settings."""
@@ -24,7 +28,10 @@ class Training:
 
     Parameters
     ----------
-    epochs : passes over the training pairs.
+    epochs : passes over the training pairs. None takes 60, or as many as 1,500 steps need if that
+        is more, so that small datasets are trained long enough.
+    patience : stop when this many validations in a row have not improved mAP; None trains for all
+        epochs.
     batch_size : images and texts per step; the loss compares all pairs among them. None takes a
         sixteenth of the training pairs, between 64 and 256.
     learning_rate : the highest learning rate; warmup and schedule lower it.
@@ -46,7 +53,8 @@ class Training:
     checkpoint : folder from which an interrupted run is resumed; None writes no checkpoints.
     """
 
-    epochs: int = 60
+    epochs: int | None = None
+    patience: int | None = None
     batch_size: int | None = None
     learning_rate: float = 1e-3
     optimizer: str = "adamw"
@@ -77,6 +85,10 @@ class Training:
     def batch_size_for(self, n: int) -> int:
         """Return the batch size for ``n`` training pairs."""
         return self.batch_size or min(max(n // 16, 64), 256)
+
+    def epochs_for(self, n_batches: int) -> int:
+        """Return the number of epochs of ``n_batches`` steps each."""
+        return self.epochs or max(EPOCHS, -(-MIN_STEPS // n_batches))
 
     def learning_rate_at(self, step: int, n_steps: int) -> float:
         """Return the learning rate of one of ``n_steps`` steps."""

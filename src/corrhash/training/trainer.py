@@ -97,6 +97,9 @@ class Trainer:
         self.training = hasher.training
         self.similarity = training_similarity(pairs)
         self.within_modality = hasher.within_modality_similarity(pairs, self.similarity)
+        n = len(pairs) if pairs.aligned else self.similarity.n_judged
+        self.batch_size = self.training.batch_size_for(n)
+        self.epochs = self.training.epochs_for(-(-n // self.batch_size))
         self.device = default_device()
         self.processes = Processes.join(self.device)
         _check_item_seeds(self.processes, hasher.networks)
@@ -132,37 +135,44 @@ class Trainer:
 
     def run(self) -> None:
         """Train to the last epoch and leave the weights of the best one in the hasher."""
-        for epoch in range(self._resume(), self.training.epochs):
+        for epoch in range(self._resume(), self.epochs):
+            if self._has_stalled():
+                break
             started = time.perf_counter()
             entry = {"epoch": epoch + 1, **self._epoch(epoch)}
-            last = epoch + 1 == self.training.epochs
+            last = epoch + 1 == self.epochs
             if self.processes.is_first:
                 if last or (epoch + 1) % self.training.validate_every == 0:
                     entry.update(self._validate())
                 entry["seconds"] = round(time.perf_counter() - started, 3)
             entry = self.processes.broadcast(entry)
             self.history.append(entry)
-            report("Training", epoch + 1, self.training.epochs, **entry)
+            report("Training", epoch + 1, self.epochs, **entry)
             if self.processes.is_first:
                 self._checkpoint(epoch + 1)
         self.networks.load_state_dict(self.processes.broadcast(self.best))
         self.networks.cpu()
         self.hasher.history_ = self.history
 
+    def _has_stalled(self) -> bool:
+        """Return whether the last ``patience`` validations have not improved mAP."""
+        maps = [entry["validation_map"] for entry in self.history if "validation_map" in entry]
+        patience = self.training.patience
+        return patience is not None and len(maps) - int(np.argmax([*maps, -1])) > patience
+
     def _epoch(self, epoch: int) -> dict[str, float]:
         """Train for one epoch; return the means of the loss and of the other logged values."""
-        n = len(self.pairs) if self.pairs.aligned else self.similarity.n_judged
-        size = self.training.batch_size_for(n)
-        batches = epoch_batches(self.pairs, self.similarity, size, self.training.seed, epoch)
+        seed = self.training.seed
+        batches = epoch_batches(self.pairs, self.similarity, self.batch_size, seed, epoch)
         passes = self._passes()
         self.networks.train()
         logged: dict[str, list[Any]] = {}
         with torch.random.fork_rng():  # Hugging Face encoders draw from the global generator
-            torch.manual_seed(self.training.seed * 1_000_003 + epoch)
+            torch.manual_seed(seed * 1_000_003 + epoch)
             for step, (number, rows) in product(passes, enumerate(batches)):
                 for coming in batches[number + 1 : number + 3]:
                     self.inputs["image"].prefetch(self.processes.share(coming.images))
-                n_steps = self.training.epochs * len(batches)
+                n_steps = self.epochs * len(batches)
                 self._set_learning_rate(epoch * len(batches) + number, n_steps)
                 for name, value in step(rows, epoch).items():
                     logged.setdefault(name, []).append(value)
@@ -250,23 +260,16 @@ class Trainer:
         return {"validation_map": mean, "distinct_codes": n_distinct}
 
     def _validation_maps(self, images: Codes, texts: Codes) -> list[float]:
-        """Return the mAP of both directions, with validation items as queries.
+        """Return the mAP of both directions, with validation items as queries and as database.
 
-        With labels, the training items are the database. Relevance judgments and pairs relate
-        validation items only to each other; with one paired sample, average precision is the
-        reciprocal rank.
+        A database of training items would reward memorizing them.
         """
         similarity = self.validation.similarity
         if similarity is None:
-            similarity = Similarity.from_labels(self.validation.labels, self.pairs.labels)
-            back = similarity
-            database_texts = self._encode("text", self.inputs, self.pairs.n_texts)
-            database_images = self._encode("image", self.inputs, self.pairs.n_images)
-        else:
-            back, database_texts, database_images = similarity.T, texts, images
+            similarity = Similarity.from_labels(self.validation.labels)
         return [
-            evaluate(images, database_texts, similarity=similarity).map,
-            evaluate(texts, database_images, similarity=back).map,
+            evaluate(images, texts, similarity=similarity).map,
+            evaluate(texts, images, similarity=similarity.T).map,
         ]
 
     def _embed(self, modality: str, inputs: dict[str, Inputs], n: int) -> np.ndarray:

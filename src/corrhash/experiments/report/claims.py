@@ -1,4 +1,4 @@
-"""Claims of the CHN paper, tested on the results of a study."""
+"""Claims of the CHN paper, and the same of CHN-plus, tested on the results of a study."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def claims_table(study: StudyResults) -> Table | None:
     body = [
         [Entry(text) for text in line]
         for dataset in study.datasets
-        if study.has(dataset, "chn")
         for direction in DIRECTIONS
-        for line in _claims(study, dataset, direction)
+        for claims in (_claims, _plus_claims)
+        for line in claims(study, dataset, direction)
     ]
     if not body:
         return None
@@ -34,21 +34,15 @@ def claims_table(study: StudyResults) -> Table | None:
         "hashing methods of the study, on curves averaged over seeds."
     )
     columns = [Head(text) for text in (*heads, "paper", "verdict")]
-    return Table("claims", "Claims of the CHN paper", columns, body, note)
+    return Table("claims", "Claims of the CHN paper, and CHN-plus", columns, body, note)
 
 
 def _claims(study: StudyResults, dataset: str, direction: str) -> Iterator[list[str]]:
+    """Yield the claims of the paper."""
+    if not study.has(dataset, "chn"):
+        return
     lengths = study.code_lengths(dataset)
-    shallow = best_shallow(study, dataset, direction)
-    if shallow is not None:
-        claim = f"CHN is better than the best shallow method ({title(shallow)})"
-        yield _gain(study, dataset, direction, claim, shallow)
-    for row, claim in (
-        ("dcmh", "CHN is better than DCMH"),
-        ("classifier", "CHN is better than the classifier code (not in the paper)"),
-    ):
-        if study.has(dataset, row):
-            yield _gain(study, dataset, direction, claim, row)
+    yield from _gains(study, dataset, direction, "chn", ("dcmh", "classifier"))
     n_bits = study.plotted_bits(dataset)
     for curve, claim in (
         ("precision_at_recall", f"CHN is best at every recall level, {n_bits} bits"),
@@ -63,11 +57,32 @@ def _claims(study: StudyResults, dataset: str, direction: str) -> Iterator[list[
         ("chn-q", "CHN is better than CHN-Q"),
     ):
         if study.has(dataset, row):
-            yield _gain(study, dataset, direction, claim, row)
+            yield _gain(study, dataset, direction, claim, "chn", row)
     if study.has(dataset, "chn-q"):
         claim = "(c) CHN loses less mAP by binarization than CHN-Q"
         yield _loss(study, dataset, direction, claim, lengths)
         yield _loss(study, dataset, direction, f"{claim}, {lengths[0]} bits", lengths[:1])
+
+
+def _plus_claims(study: StudyResults, dataset: str, direction: str) -> Iterator[list[str]]:
+    """Yield the comparisons of CHN-plus, which is not in the paper."""
+    if study.has(dataset, "chn-plus"):
+        rivals = ("dcmh", "chn", "classifier")
+        yield from _gains(study, dataset, direction, "chn-plus", rivals)
+
+
+def _gains(
+    study: StudyResults, dataset: str, direction: str, row: str, rivals: tuple[str, ...]
+) -> Iterator[list[str]]:
+    """Compare a row with the best shallow method and with some others."""
+    shallow = best_shallow(study, dataset, direction)
+    if shallow is not None:
+        claim = f"{title(row)} is better than the best shallow method ({title(shallow)})"
+        yield _gain(study, dataset, direction, claim, row, shallow)
+    for rival in rivals:
+        if study.has(dataset, rival):
+            claim = f"{title(row)} is better than {title(rival)}"
+            yield _gain(study, dataset, direction, claim, row, rival)
 
 
 def best_shallow(study: StudyResults, dataset: str, direction: str) -> str | None:
@@ -82,13 +97,15 @@ def best_shallow(study: StudyResults, dataset: str, direction: str) -> str | Non
     return max(rows, key=mean, default=None)
 
 
-def _gain(study: StudyResults, dataset: str, direction: str, claim: str, rival: str) -> list[str]:
+def _gain(
+    study: StudyResults, dataset: str, direction: str, claim: str, row: str, rival: str
+) -> list[str]:
     lengths = study.code_lengths(dataset)
     one, other = (
-        study.average_precisions(dataset, row, lengths, direction) for row in ("chn", rival)
+        study.average_precisions(dataset, name, lengths, direction) for name in (row, rival)
     )
     gap = difference(one, other, same_queries=study.fixed_split(dataset))
-    printed = published_gain(dataset, direction, "chn", rival)
+    printed = published_gain(dataset, direction, row, rival)
     return _line(claim, dataset, direction, gap, printed)
 
 

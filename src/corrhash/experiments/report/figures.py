@@ -89,7 +89,10 @@ ROW_COLOURS = (
     "#7f7f7f",
 )
 DASHES = ("-", "--", ":", "-.")
-CHN_STYLE = {"color": "black", "linewidth": 2.4, "zorder": 5}
+HIGHLIGHTS: dict[str, dict[str, Any]] = {
+    "chn": {"color": "black", "linewidth": 2.4, "zorder": 5},
+    "chn-plus": {"color": "#c1121f", "linewidth": 2.4, "zorder": 6},
+}
 SIMILAR, DISSIMILAR = "#0072b2", "#d55e00"
 DPI = 130
 COLUMNS = 4
@@ -296,10 +299,10 @@ def _mean(results: list[Result], name: str) -> np.ndarray:
 
 
 def _style(row: str, rows: list[str]) -> dict[str, Any]:
-    """Return a style: CHN in thick black, every other row in its own colour and dash."""
-    if row == "chn":
-        return dict(CHN_STYLE)
-    number = [other for other in rows if other != "chn"].index(row)
+    """Return a style: thick lines for CHN and CHN-plus, a colour and dash for every other row."""
+    if row in HIGHLIGHTS:
+        return dict(HIGHLIGHTS[row])
+    number = [other for other in rows if other not in HIGHLIGHTS].index(row)
     dash = DASHES[number // len(ROW_COLOURS) % len(DASHES)]
     return {"color": ROW_COLOURS[number % len(ROW_COLOURS)], "linestyle": dash, "linewidth": 1.4}
 

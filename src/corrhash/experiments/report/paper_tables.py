@@ -249,8 +249,9 @@ def _beyond_row(study: StudyResults, dataset: str, row: str, n_bits: int) -> lis
     return [Entry(text) for text in texts]
 
 
-def significance_table(study: StudyResults, row: str = "chn") -> Table | None:
-    """CHN minus each other method, with a confidence interval and a test over seeds."""
+def significance_table(study: StudyResults) -> Table | None:
+    """CHN-plus, or else CHN, minus each other method, with an interval and a test over seeds."""
+    row = "chn-plus" if "chn-plus" in study.rows else "chn"
     others = [name for name in study.rows if name != row and name not in study.label_length_rows]
     columns = [(d, b) for d in study.datasets for b in study.code_lengths(d) if study.has(d, row)]
     if not columns or not others:

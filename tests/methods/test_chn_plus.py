@@ -1,0 +1,145 @@
+"""CHN-plus: pair weights, pairs within modalities, query refinement, and quality."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from corrhash.datasets import make_pairs
+from corrhash.errors import InputError
+from corrhash.methods.chn_plus import CHNPlus
+from corrhash.metrics import evaluate
+from corrhash.networks.hashing_network import Networks
+from corrhash.similarity import Similarity
+from corrhash.training.batches import Batch
+from corrhash.training.config import Training
+
+QUICK = {
+    "networks": Networks(width=64),
+    "training": Training(epochs=3, learning_rate=3e-3, validate_every=1),
+}
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return make_pairs(400, seed=2)
+
+
+def random_batch(n_images=5, n_texts=4):
+    generator = torch.Generator().manual_seed(0)
+    u, v = (torch.rand((n, 8), generator=generator) * 2 - 1 for n in (n_images, n_texts))
+    similarity = torch.randint(0, 2, (n_images, n_texts), generator=generator) * 2 - 1
+    same = n_images == n_texts
+    return Batch(
+        u, v, similarity, within_modality={"image": similarity, "text": similarity} if same else {}
+    )
+
+
+def by_hand(batch, cosine_margin, quantization_margin, quantization_weight, *, balanced):
+    """O = L + λ Q, as loops over pairs and items."""
+    u, v, s = (t.double().numpy() for t in (batch.image_codes, batch.text_codes, batch.similarity))
+    p = np.mean(s > 0)
+    total = 0.0
+    for i in range(len(u)):
+        for j in range(len(v)):
+            cosine = u[i] @ v[j] / np.linalg.norm(u[i]) / np.linalg.norm(v[j])
+            weight = (0.5 / p if s[i, j] > 0 else 0.5 / (1 - p)) if balanced else 1.0
+            total += weight * max(0, cosine_margin - s[i, j] * cosine) ** 2 / s.size
+    for modality in (u, v):
+        for row in modality:
+            corner = np.abs(row).sum() / np.linalg.norm(row) / np.sqrt(len(row))
+            total += quantization_weight * max(0, quantization_margin - corner) / len(modality)
+    return total
+
+
+@pytest.mark.parametrize("balanced", [True, False])
+def test_loss_equals_a_slow_loop(balanced):
+    hasher = CHNPlus(
+        8,
+        cosine_margin=0.6,
+        quantization_margin=0.95,
+        quantization_weight=0.3,
+        pair_weights=balanced,
+    )
+    batch = random_batch()
+    loss, _ = hasher.batch_loss(batch)
+    assert float(loss) == pytest.approx(by_hand(batch, 0.6, 0.95, 0.3, balanced=balanced), rel=1e-5)
+
+
+def test_labels_add_losses_within_modalities():
+    batch = random_batch(5, 5)
+    u, v = batch.image_codes, batch.text_codes
+    between, images, texts = (
+        CHNPlus(8, within_modality_weight=0, quantization_weight=0).batch_loss(
+            replace(batch, image_codes=a, text_codes=b)
+        )[0]
+        for a, b in ((u, v), (u, u), (v, v))
+    )
+    loss, _ = CHNPlus(8, within_modality_weight=0.3, quantization_weight=0).batch_loss(batch)
+    assert float(loss) == pytest.approx(float(between + 0.3 * (images + texts)), rel=1e-6)
+
+
+def test_judgments_add_no_loss_within_modalities():
+    batch = random_batch()
+    losses = [
+        float(CHNPlus(8, within_modality_weight=within).batch_loss(batch)[0]) for within in (0, 1)
+    ]
+    assert losses[0] == losses[1]
+
+
+def test_pseudo_labels_add_no_loss_within_modalities(pairs):
+    read_off = replace(pairs, pseudo_labels=True)
+    codes = [
+        CHNPlus(8, within_modality_weight=within, **QUICK).fit(data).encode_text(pairs.texts).packed
+        for within, data in ((0.0, pairs), (0.5, read_off), (0.5, pairs))
+    ]
+    np.testing.assert_array_equal(codes[0], codes[1])
+    assert (codes[0] != codes[2]).any()
+
+
+def test_unusable_parameters_are_refused(pairs):
+    with pytest.raises(InputError, match="cosine_margin must be .* got 1.5"):
+        CHNPlus(8, cosine_margin=1.5, **QUICK).fit(pairs)
+    with pytest.raises(InputError, match="refine_neighbours"):
+        CHNPlus(8, refine_neighbours=-1, **QUICK).fit(pairs)
+
+
+@pytest.fixture(scope="module")
+def unseen():
+    """Training pairs, and a function that returns both mAPs of a model on other pairs."""
+    pairs = make_pairs(1900, seed=4)
+    query, database = pairs.take(slice(1200, 1500)), pairs.take(slice(1500, None))
+    labels = query.labels, database.labels
+
+    def maps(hasher, *, cosine=False):
+        image = hasher.embed_image if cosine else hasher.encode_image
+        text = hasher.embed_text if cosine else hasher.encode_text
+        return np.array(
+            [
+                evaluate(image(query.images), text(database.texts), *labels).map,
+                evaluate(text(query.texts), image(database.images), *labels).map,
+            ]
+        )
+
+    return pairs.take(slice(0, 1200)), maps, Similarity.from_labels(*labels).share_similar
+
+
+LONGER = {
+    "networks": Networks(width=256),
+    "training": Training(epochs=12, learning_rate=3e-3, validate_every=12),
+}
+
+
+def test_bits_help_and_binarization_costs(unseen):
+    train, maps, _ = unseen
+    hasher = CHNPlus(64, **LONGER).fit(train)
+    assert np.all(maps(hasher) > maps(CHNPlus(16, **LONGER).fit(train)))
+    assert np.all(maps(hasher) < maps(hasher, cosine=True))
+
+
+def test_shuffled_labels_give_chance_level(unseen):
+    train, maps, chance = unseen
+    order = np.random.default_rng(0).permutation(len(train))
+    shuffled = CHNPlus(16, **LONGER).fit(replace(train, labels=train.labels[order]))
+    assert np.all(maps(shuffled) < chance + 0.05)
