@@ -80,5 +80,5 @@ def test_the_file_name_decides_the_format(tmp_path):
         save_sheet(sheet, tmp_path / name)
         with Image.open(tmp_path / name) as written:
             assert written.format == kind
-    with pytest.raises(InputError, match="end in .jpg, .jpeg, .png, got 'a.txt'"):
+    with pytest.raises(InputError, match="end in .jpg, .jpeg or .png, got 'a.txt'"):
         save_sheet(sheet, tmp_path / "a.txt")

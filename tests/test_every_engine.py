@@ -128,6 +128,7 @@ def items_of_many_kinds():
         metadata = {"year": 2000 + row} if row % 3 else {}
         metadata |= {"mixed": kinds[row % len(kinds)]} if row % 4 else {}
         metadata |= {"word": NASTY[row % len(NASTY)]}
+        metadata |= {"rare": 3} if row == 7 else {}
         labels = rng.choice(["dog", "cat", *NASTY], rng.integers(0, 3), replace=False).tolist()
         path = f"{row}.jpg" if row % 2 else ""
         items.append(Item(f"key {row}", NASTY[row % 7], labels, metadata, path))
@@ -142,8 +143,8 @@ FILTERS = [
     *(f"mixed {sign} 2015" for sign in ("=", "!=", "<", "<=", ">", ">=")),
     *(f"mixed {sign} '2015'" for sign in ("=", "!=", "<", ">=")),
     *("mixed = true", "mixed != true", "mixed = false", "not mixed = true", "mixed > -3.5"),
-    *("mixed = 1e-7", "year >= 2010 and year < 2030.5", "not (year > 2020)", "nothing = 3"),
-    *("not nothing = 3", "key > 'key 3' and key <= 'key 5'", "key = 3", "not text = 3"),
+    *("mixed = 1e-7", "year >= 2010 and year < 2030.5", "not (year > 2020)", "rare = 3"),
+    *("not rare = 3", "key > 'key 3' and key <= 'key 5'", "key = 3", "not text = 3"),
     *("path != ''", "'dog' in labels and not 'cat' in labels", "'dog' in labels or year = 2004"),
     "(year < 2010 or year > 2050) and not ('cat' in labels or mixed = 2015)",
     *(f"word = {quoted(word)}" for word in NASTY),

@@ -10,6 +10,7 @@ from corrhash._files import (
     backup_path,
     cache_folder,
     caching_in,
+    check_suffix,
     file_sha256,
     is_temporary,
     read_lines,
@@ -167,3 +168,20 @@ def test_lines_in_any_encoding_and_with_any_line_end(tmp_path):
     assert read_lines(path) == ["a\u2028b"]
     with pytest.raises(InputError, match="Cannot read"):
         read_lines(tmp_path)
+
+
+def test_cache_must_not_be_a_file(tmp_path):
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(InputError, match="Cannot cache in .*file: it is a file"),
+        caching_in(tmp_path / "file"),
+    ):
+        pass
+
+
+def test_suffix_of_a_file_to_write_is_checked():
+    check_suffix("folder/sheet.JPG", [".jpg", ".png"], "a sheet")
+    with pytest.raises(
+        InputError, match=r"^The name of a sheet must end in \.jpg or \.png, got 'sheet'\.$"
+    ):
+        check_suffix("folder/sheet", [".jpg", ".png"], "a sheet")

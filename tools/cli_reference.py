@@ -114,7 +114,9 @@ def _plain(text: str) -> str:
 
 
 def _usage(param: Any) -> str:
-    name = param.metavar or f"{param.name.upper()}{'...' * (param.nargs == -1)}"
+    name = param.metavar or param.name.upper()
+    if param.nargs == -1 and "[" not in name:
+        name += "..."
     return name if param.required or name.startswith("[") else f"[{name}]"
 
 

@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -66,6 +66,19 @@ def temporary_name(path: Path) -> Path:
 def is_temporary(path: Path, name: str) -> bool:
     """Whether ``path`` is left over from an interrupted write of a file or folder ``name``."""
     return re.fullmatch(rf"\.{re.escape(name)}\.[0-9a-f]{{8}}\.tmp", path.name) is not None
+
+
+def check_suffix(path: str | Path, suffixes: Sequence[str], what: str) -> None:
+    """Raise an error unless the name of a file to write ends in one of the suffixes.
+
+    >>> check_suffix("codes.txt", [".npz"], "a file of codes")
+    Traceback (most recent call last):
+    corrhash.errors.InputError: The name of a file of codes must end in .npz, got 'codes.txt'.
+    """
+    if Path(path).suffix.lower() not in suffixes:
+        *first, last = suffixes
+        valid = f"{', '.join(first)} or {last}" if first else last
+        raise InputError(f"The name of {what} must end in {valid}, got {Path(path).name!r}.")
 
 
 def replace_folder(new: Path, folder: Path) -> None:
@@ -135,6 +148,8 @@ def caching_in(folder: str | Path | None) -> Iterator[None]:
     ...     cache_folder().name
     'elsewhere'
     """
+    if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
+        raise InputError(f"Cannot cache in {folder}: it is a file. Pass the path of a folder.")
     token = _cache_folder.set(_cache_folder.get() if folder is None else Path(folder))
     try:
         yield

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from corrhash._files import atomic_write
-from corrhash.errors import InputError
+from corrhash.errors import InputError, ParameterError
 
 MAX_BITS = 1024
 """The longest code length."""
@@ -229,11 +229,13 @@ def _read_archive(path: str | Path) -> tuple[dict[str, Codes], NDArray[np.str_]]
 def check_n_bits(n_bits: Any) -> int:
     """Return ``n_bits`` as an int, or raise if codes cannot have that length."""
     if not isinstance(n_bits, (int, np.integer)) or isinstance(n_bits, bool):
-        raise InputError(f"n_bits must be an integer between 1 and {MAX_BITS}, got {n_bits!r}.")
+        raise ParameterError(
+            "n_bits", f"must be an integer between 1 and {MAX_BITS}, got {n_bits!r}."
+        )
     if not 1 <= n_bits <= MAX_BITS:
-        raise InputError(
-            f"n_bits must be between 1 and {MAX_BITS}, got {n_bits}. "
-            "Common values: 16, 32, 64, 128."
+        raise ParameterError(
+            "n_bits",
+            f"must be between 1 and {MAX_BITS}, got {n_bits}. Common values: 16, 32, 64, 128.",
         )
     return int(n_bits)
 

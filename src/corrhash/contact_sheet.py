@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from corrhash._files import atomic_write
+from corrhash._files import atomic_write, check_suffix
 from corrhash.errors import InputError
 
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
@@ -88,14 +88,14 @@ def open_thumbnail(content: bytes | None) -> Image.Image:
 
 def save_sheet(sheet: Image.Image, path: Path) -> None:
     """Write a sheet in the format of its file name: JPEG or PNG."""
-    file_format = FILE_FORMATS.get(path.suffix.lower())
-    if file_format is None:
-        raise InputError(
-            f"The file name of a contact sheet must end in {', '.join(FILE_FORMATS)}, "
-            f"got {path.name!r}."
-        )
+    check_sheet_name(path)
     with atomic_write(path) as file:
-        sheet.save(file, format=file_format, quality=90)
+        sheet.save(file, format=FILE_FORMATS[path.suffix.lower()], quality=90)
+
+
+def check_sheet_name(path: Path) -> None:
+    """Raise an error if :func:`save_sheet` cannot write a file of this name."""
+    check_suffix(path, list(FILE_FORMATS), "a contact sheet")
 
 
 @cache

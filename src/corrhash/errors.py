@@ -33,6 +33,25 @@ class InputError(ValueError):
     """Raised for a mistake in the input; commands print its message without a traceback."""
 
 
+class ParameterError(InputError):
+    """Raised for an invalid argument; the message is the name of the parameter and the problem.
+
+    Commands print the option that sets the parameter in place of its name.
+
+    >>> raise ParameterError("n_bits", "must be between 1 and 1024, got 0.")
+    Traceback (most recent call last):
+    corrhash.errors.ParameterError: n_bits must be between 1 and 1024, got 0.
+    """
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(name, problem)  # both, so that the error can be pickled
+        self.name = name
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.problem}"
+
+
 class MissingPackageError(InputError, ImportError):
     """Raised when an optional package is not installed; the message names the extra."""
 
@@ -88,7 +107,15 @@ def check_settings(settings: Any, least: Mapping[str, int]) -> None:
             title += f" >= {least[field.name]}"
             valid = valid and value >= least[field.name]
         if not valid:
-            raise InputError(f"{field.name} must be {title}, got {value!r}.")
+            raise ParameterError(field.name, f"must be {title}, got {value!r}.")
+
+
+def check_integer(name: str, value: Any, least: int) -> None:
+    """Raise an error unless the parameter ``name`` is an integer of at least ``least``."""
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise ParameterError(name, f"must be an integer, got {value!r}.")
+    if value < least:
+        raise ParameterError(name, f"must be at least {least}, got {value}.")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -99,3 +126,50 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
     near = " or ".join(repr(other) for other in get_close_matches(name, list(known)))
     return f" Did you mean {near}?" if near else ""
+
+
+_PROBLEMS = {
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "dict_type": "must be an object",
+    "extra_forbidden": "is not a field of this request",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
+    "greater_than_equal": "must be at least {ge}",
+    "int_from_float": "must be an integer",
+    "int_parsing": "must be an integer",
+    "int_parsing_size": "must be an integer with fewer digits",
+    "int_type": "must be an integer",
+    "json_invalid": "is not valid JSON: {error}",
+    "less_than_equal": "must be at most {le}",
+    "list_type": "must be a list",
+    "literal_error": "must be {expected}",
+    "missing": "is missing",
+    "model_attributes_type": "must be an object",
+    "string_pattern_mismatch": "contains characters that are not allowed",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_type": "must be a string",
+    "too_long": "must have at most {max_length} entries, got {actual_length}",
+    "too_short": "must have at least {min_length} entries, got {actual_length}",
+}
+"""What is wrong with a value, by Pydantic's name of the error."""
+
+_SHOWN_CHARACTERS = 40
+"""Longer values are not repeated in a message."""
+
+
+def validation_problem(error: Mapping[str, Any]) -> str:
+    """Describe an entry of Pydantic's ``ValidationError.errors()``, after the name of the value.
+
+    >>> validation_problem({"type": "greater_than_equal", "ctx": {"ge": 0}, "input": "-1"})
+    'must be at least 0, got -1'
+    """
+    if error["type"] not in _PROBLEMS:
+        return f"is invalid: {error['msg']}"
+    problem = _PROBLEMS[error["type"]].format(**error.get("ctx", {}))
+    value = error.get("input")
+    if isinstance(value, (str, int, float)) and error["type"] != "extra_forbidden":
+        got = f", got {value if 'equal' in error['type'] else repr(value)}"
+        problem += got if len(got) <= _SHOWN_CHARACTERS else ""
+    return problem

@@ -3,8 +3,6 @@
 import io
 import json
 import shlex
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +10,7 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
-from corrhash.cli import collections
+from corrhash.cli import matches
 from corrhash.collection.collection import Collection
 from corrhash.datasets import PairedDataset, load_dataset
 from corrhash.methods import METHODS
@@ -54,6 +52,7 @@ def collection(listed, model, tmp_path_factory):
     assert f"30 new; 30 items in {folder}" in said
     words = shlex.split(said[said.index("Next: corrhash") :])
     assert words[1:4] == ["corrhash", "search", str(folder)]
+    assert "distance" in run(*words[2:]).output
     return folder
 
 
@@ -130,7 +129,7 @@ def test_dataset_options_apply_however_a_path_is_written(tmp_path, world, monkey
 
 
 def test_matches_fit_80_columns(collection, world, monkeypatch):
-    monkeypatch.setattr(collections, "out", Console(file=(file := io.StringIO()), width=80))
+    monkeypatch.setattr(matches, "out", Console(file=(file := io.StringIO()), width=80))
     run("search", collection, "two", "balloons", "in", "the", "desert", "-k", 7)
     lines = file.getvalue().splitlines()
     assert lines[0].strip() == "two balloons in the desert"
@@ -168,8 +167,9 @@ def test_matches_become_a_contact_sheet(collection, world, tmp_path):
         assert len(np.unique(np.asarray(sheet).reshape(-1, 3), axis=0)) > 100
     picture = ("--image", world.paths[3], "--sheet", tmp_path / "like.png", "-k", 4)
     assert "Contact sheet: " in run("search", collection, *picture).output
-    said = run("search", collection, "sea", "--where", "year > 3000").output
-    assert "No matches" in said
+    said = run("search", collection, "sea", "--where", "year > 3000", "--radius", 9).output
+    assert "No matches. Relax --where or --radius." in said
+    assert "No matches. Relax --offset." in run("search", collection, "sea", "--offset", 99).output
 
 
 def test_info(collection):
@@ -247,11 +247,23 @@ MISTAKES = {
     "No collection at nowhere": ["info", "nowhere"],
     "Pass --model to create one": ["index", "nowhere", "scenes"],
     "no model in there": ["index", "nowhere", "scenes", "--model", "there"],
-    "Pass exactly one query": ["search", "COLLECTION"],
-    "text, --image FILE or --key KEY": ["search", "COLLECTION", "sea", "--image", "x.jpg"],
+    "one of TEXT, --image FILE and --key KEY, got none of them": ["search", "COLLECTION"],
+    "--key KEY, got TEXT and --image": ["search", "COLLECTION", "sea", "--image", "x.jpg"],
+    "--k must be a positive integer, got 0": ["search", "COLLECTION", "sea", "-k", "0"],
+    "--radius must be a non-negative integer": ["search", "COLLECTION", "x", "--radius", "-1"],
+    "Unknown field 'yaer'. Did you mean 'year'? Valid fields: key, text, path, labels, year": [
+        *("search", "COLLECTION", "sea", "--where", "yaer > 2000"),
+    ],
+    "must end in .jsonl, got 'all.csv'": ["export", "COLLECTION", "--out", "all.csv"],
+    "must end in .jsonl, got 'all'": ["export", "COLLECTION", "--out", "all"],
+    "lost when the command ends": ["copy", "COLLECTION", "memory:"],
+    "A collection in memory: would be lost": ["index", "memory:", "scenes", "--model", "x"],
+    "--shard must be I/N, such as 0/4 to 3/4, got '4/4'": [
+        *("index", "COLLECTION", "scenes", "--shard", "4/4"),
+    ],
     "Cannot parse the filter 'year >'": ["search", "COLLECTION", "sea", "--where", "year >"],
     "No term of 'xyzzy' is in the model's vocabulary": ["search", "COLLECTION", "xyzzy"],
-    "modality must be 'image' or 'text', got 'sound'": [
+    "Error: --find must be 'image' or 'text', got 'sound'": [
         "search",
         "COLLECTION",
         "sea",
@@ -259,7 +271,7 @@ MISTAKES = {
         "sound",
     ],
     "Image not found: x.jpg": ["search", "COLLECTION", "--image", "x.jpg"],
-    "The file name of a contact sheet must end in": [
+    "The name of a contact sheet must end in .jpg, .jpeg or .png, got 'x.txt'": [
         "search",
         "COLLECTION",
         "sea",
@@ -271,7 +283,7 @@ MISTAKES = {
         "COLLECTION",
         "scene",
     ],
-    "part must be one of train, validation, query, database, got 'test'": [
+    "Error: --part must be one of train, validation, query, database, got 'test'": [
         "index",
         "COLLECTION",
         "synthetic",
@@ -310,73 +322,3 @@ def test_features_from_a_file(tmp_path, world):
     item = Collection.open(tmp_path / "c").get(str(world.paths[1]), ["thumbnail", "path"])
     assert item.thumbnail
     assert item.path == str(world.paths[1])
-
-
-@pytest.fixture
-def served(monkeypatch):
-    """The arguments that the command passes to the server, which is not started."""
-    from corrhash.service import server
-
-    given = {}
-    monkeypatch.delenv("CORRHASH_TOKEN", raising=False)
-    monkeypatch.setattr(
-        server,
-        "serve",
-        lambda collection, host, port, **more: given.update(more, host=host, port=port),
-    )
-    return given
-
-
-def test_serve_listens_on_this_machine_only(collection, served):
-    said = run("serve", collection, "--name", "search.example.org", "--rate", 2).output
-    assert "Loading" in said
-    assert "30 items" in said
-    assert "Warning" not in said
-    assert (served["host"], served["port"], served["token"]) == ("127.0.0.1", 8000, None)
-    assert served["names"] == ("search.example.org",)
-    assert (served["limits"].rate, served["limits"].burst) == (2, 6)
-
-
-def test_serve_warns_about_missing_authentication(collection, served, monkeypatch):
-    assert (
-        "Warning: everyone who can reach 0.0.0.0"
-        in run("serve", collection, "--host", "0.0.0.0").output
-    )
-    assert "Warning: everyone who can reach ::" in run("serve", collection, "--host", "::").output
-    monkeypatch.setenv("CORRHASH_TOKEN", "0123456789abcdef")
-    assert "Warning" not in run("serve", collection, "--host", "0.0.0.0").output
-    assert served["token"] is None  # not without --writable
-
-
-def test_token_from_a_file_or_the_environment(collection, served, monkeypatch, tmp_path, capsys):
-    assert "needs a token" in fail(monkeypatch, capsys, "serve", collection, "--writable")
-    (tmp_path / "token").write_text("a token in a file\n")
-    run("serve", collection, "--writable", "--token-file", tmp_path / "token")
-    assert served["token"] == "a token in a file"
-    monkeypatch.setenv("CORRHASH_TOKEN", "0123456789abcdef")
-    run("serve", collection, "--writable")
-    assert served["token"] == "0123456789abcdef"
-    monkeypatch.setenv("CORRHASH_TOKEN", "short")
-    assert "at least 16 characters, got 5" in fail(monkeypatch, capsys, "serve", collection)
-    absent = ("--token-file", tmp_path / "none")
-    assert "Cannot read the token" in fail(monkeypatch, capsys, "serve", collection, *absent)
-
-
-def test_serve_without_fastapi_names_the_extra():
-    code = (
-        "import sys; sys.modules.update(dict.fromkeys(['fastapi', 'starlette', 'uvicorn'])); "
-        "from corrhash.cli import main; sys.argv = ['corrhash', *sys.argv[1:]]; main()"
-    )
-
-    def said(*arguments):
-        command = [sys.executable, "-c", code, *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    for arguments in (["--help"], ["serve", "--help"]):
-        answer = said(*arguments)
-        assert answer.returncode == 0, answer.stderr
-        assert "Serve a collection" in answer.stdout
-    answer = said("serve", "photos")
-    assert answer.returncode == 2
-    assert "pip install 'corrhash[serve]'" in " ".join(answer.stderr.split())
-    assert "Traceback" not in answer.stderr

@@ -50,8 +50,12 @@ def test_the_next_command_after_evaluation_works(model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     output = run("evaluate", model, "synthetic").output
     command = shlex.split(output[output.index("Next: corrhash ") :])[2:]
-    run(*command)
-    assert (tmp_path / "collection").exists()
+    assert command[:3] == ["index", "synthetic-collection", "synthetic"]
+    said = run(*command).output
+    assert (tmp_path / "synthetic-collection").exists()
+    command = shlex.split(said[said.index("Next: corrhash ") :])[2:]
+    assert command == ["search", "synthetic-collection", "--key", "pair 0"]
+    assert "pair " in run(*command).output
 
 
 def test_evaluate_by_cosine_of_continuous_codes(model):
@@ -119,8 +123,8 @@ def test_an_exported_model_encodes_without_pytorch(tmp_path):
 MISTAKES = {
     "'cats' is neither a dataset": "train cats --out x",
     "Unknown method 'best'": "train synthetic --method best --out x",
-    "n_bits must be between 1 and 1024, got 0": "train synthetic --bits 0 --out x",
-    "NAME=VALUE, got 'ridge'": "train synthetic --method cvh --set ridge --out x",
+    "Error: --bits must be between 1 and 1024, got 0.": "train synthetic --bits 0 --out x",
+    "--set must be NAME=VALUE, got 'ridge'": "train synthetic --method cvh --set ridge --out x",
     "has no parameter 'epz'": "train synthetic --method cvh --set epz=1 --out x",
     "use --bits": "train synthetic --method cvh --set n_bits=8 --out x",
     "ridge must be a number > 0, got 'abc'": "train synthetic --method cvh --set ridge=abc --out x",
@@ -128,12 +132,12 @@ MISTAKES = {
         "train synthetic --method chn --set training.epochs=abc --out x"
     ),
     "cosine_margin must be greater than 0 and at most 1, got 7": (
-        "train synthetic --method chn --set cosine_margin=7 --out x"
+        "train synthetic --method chn-plus --set cosine_margin=7 --out x"
     ),
     "SCM cannot learn from pairs": ("train synthetic --method scm --supervision pairs --out x"),
     "Unknown dataset 'foo'. Datasets: ": "datasets foo",
     "Unknown supervision 'label', and no file": "train synthetic --supervision label --out x",
-    "requires the supervision 'pseudo-labels', got 'pairs'": (
+    "--pseudo-labels requires the supervision 'pseudo-labels', got 'pairs'": (
         "train synthetic --supervision pairs --pseudo-labels w --out x"
     ),
     "was trained on synthetic and cannot read scenes": "evaluate MODEL scenes",
@@ -143,20 +147,40 @@ MISTAKES = {
     "no model in m[bold]x": "evaluate m[bold]x synthetic",
     "no model in [/red]": "evaluate [/red] synthetic",
     "image features 'sift'": "train scenes --image-features sift --out x",
-    "has feature vectors. Leave image_features out": (
+    "--image-features alexnet-fc7 needs images, but synthetic has feature vectors": (
         "train synthetic --image-features alexnet-fc7 --out x"
     ),
-    "image='alexnet' applies to images, but these images are feature": (
+    "--backbone applies to images, got 'alexnet' for feature vectors": (
         "train synthetic --backbone alexnet --out x"
     ),
     "--backbone and --set networks.image=small set the same": (
         "train scenes --backbone small --set networks.image=small --out x"
     ),
     "Unknown device 'tpu'": "train scenes --device tpu --out x",
-    "Use: corrhash datasets": "datasets check",
+    "corrhash datasets check DATASET": "datasets check",
+    "Unknown arguments 'chek scenes'. Usage: corrhash datasets": "datasets chek scenes",
+    "--sheet applies to corrhash datasets check DATASET only": "datasets scenes --sheet x.png",
+    "Error: n must be an integer, got 'abc'": "datasets check synthetic --data n=abc",
+    "Error: n must be at least 12, got 10": "datasets check scenes --data n=10",
+    "Error: --root applies to published datasets": "datasets check scenes --root x",
+    "The name of a contact sheet must end in .jpg, .jpeg or .png, got 'x.txt'": (
+        "datasets check scenes --sheet x.txt"
+    ),
     "Unknown text option 'tops'": "train synthetic --texts tops=3 --out x",
-    "takes no root": "train scenes --root data --out x",
-    "Unknown part 'test'": "encode nowhere synthetic --part test --out x",
+    "--root applies to published datasets only": "train scenes --root data --out x",
+    "--part must be one of train, validation, query, database, got 'test'": (
+        "encode MODEL synthetic --part test --out x.npz"
+    ),
+    "The name of a file of codes must end in .npz, got 'codes.txt'": (
+        "encode MODEL synthetic --out codes.txt"
+    ),
+    "The name of a file of codes must end in .npz, got 'x'": "encode MODEL synthetic --out x",
+    "--frozen needs pretrained weights, but the backbone small": (
+        "train scenes --data n=60 --frozen --out x"
+    ),
+    "networks.image_frozen needs pretrained weights": (
+        "train scenes --data n=60 --set networks.image_frozen=true --out x"
+    ),
 }
 
 

@@ -80,8 +80,8 @@ def test_mistakes_are_explained(tmp_path, folder):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="No images found in"):
         open_source(str(tmp_path / "empty"), Reader())
-    with pytest.raises(InputError, match="part selects items of a named dataset, got 'query'"):
+    with pytest.raises(InputError, match="part applies to named datasets only, got 'query'"):
         open_source(str(folder), Reader(), part="query")
     for source in (str(folder), "synthetic"):
-        with pytest.raises(InputError, match="features belong to a table"):
+        with pytest.raises(InputError, match="features applies to tables only, "):
             open_source(source, Reader(), features=tmp_path / "rows.npy")

@@ -51,6 +51,9 @@ def test_wrong_arrays_are_rejected(tmp_path, array, message):
 def test_unreadable_feature_files_are_named(tmp_path):
     with pytest.raises(InputError, match=r"Feature file not found: .*nowhere.npy"):
         read_feature_file(tmp_path / "nowhere.npy", 4)
+    (tmp_path / "items.csv").write_text("a,b")
+    with pytest.raises(InputError, match=r"must end in .npy or .npz, got '.*items.csv'"):
+        read_feature_file(tmp_path / "items.csv", 4)
     np.savez(tmp_path / "two.npz", a=GOOD, b=GOOD)
     with pytest.raises(InputError, match=r"two.npz must hold one array, got 2 \(a, b\)"):
         read_feature_file(tmp_path / "two.npz", 4)

@@ -237,8 +237,10 @@ def test_pil_images_become_rgb_as_in_training(tmp_path, write):
 
 def test_sources_that_are_no_images_are_rejected(tmp_path):
     (tmp_path / "cut.jpg").write_bytes(b"\xff\xd8\xff\xe0")
-    with pytest.raises(InputError, match=r"Cannot decode the image .*cut.jpg"):
+    with pytest.raises(InputError, match=r"Cannot decode the image .*cut.jpg: unknown image"):
         open_image(tmp_path / "cut.jpg")
+    with pytest.raises(InputError, match=r"Cannot decode the image [^:]*: Is a directory\.$"):
+        open_image(tmp_path)
     with pytest.raises(InputError, match="Image not found"):
         open_image(str(tmp_path / "none.jpg"))
     with pytest.raises(InputError, match="got shape \\(3,\\) of float64"):

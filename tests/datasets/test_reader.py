@@ -80,7 +80,7 @@ def test_a_feature_file_replaces_images_and_vectors(tmp_path):
 def test_network_features_need_images():
     split = split_of(["boat"] * 9, ["boat"] * 9)
     vectors = replace(split, name="mine", pairs=replace(split.pairs, images=np.ones((18, 7))))
-    message = "computed from images, but mine has feature vectors"
+    message = "image_features alexnet-fc7 needs images, but mine has feature vectors"
     with pytest.raises(InputError, match=message):
         fit_reader(vectors, "alexnet-fc7")
     assert fit_reader(vectors, "simple").read_split(vectors).pairs.images.shape == (18, 7)
@@ -118,5 +118,5 @@ def test_a_published_vocabulary_is_the_default():
 def test_text_options_need_strings():
     split = split_of(["boat"] * 9, ["boat"] * 9)
     vectors = replace(split, name="mine", pairs=replace(split.pairs, texts=np.ones((18, 7))))
-    with pytest.raises(InputError, match="texts of mine are vectors, so"):
+    with pytest.raises(InputError, match="texts applies to strings, but the texts of mine are"):
         fit_reader(vectors, None, TextOptions())

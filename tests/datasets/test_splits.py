@@ -70,7 +70,7 @@ def test_unlabelled_items_are_in_the_database_only():
 
 
 def test_an_empty_part_is_rejected():
-    with pytest.raises(InputError, match=r"must be positive integers, got 0"):
+    with pytest.raises(InputError, match=r"must be at least 1, got 0"):
         draw_split(pairs_of(30), "example", 0, n_query=0, n_validation=10, n_train=10)
 
 
@@ -145,3 +145,10 @@ def test_protocols_are_those_of_the_papers():
         "coco": (5000, 10000, False),
     }
     assert protocol_of("coco", {"n_query": 7, "n_train": None}).n_query == 7
+
+
+def test_errors_about_user_splits_name_the_data():
+    with pytest.raises(InputError, match="^photos has 9 labelled items, but the split needs 10: "):
+        draw_user_split(pairs_of(9), 0, NO_SIZES | {"n_train": 8}, "photos")
+    with pytest.raises(InputError, match="^n_query must be an integer, got 'abc'"):
+        draw_user_split(pairs_of(9), 0, NO_SIZES | {"n_query": "abc"})

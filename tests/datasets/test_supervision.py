@@ -29,9 +29,10 @@ def test_labels_are_the_default(split):
     assert taught.name == "labels"
     assert taught.train is split.train
     assert taught.validation is split.validation
-    assert "labels, 12 classes. 0 of 300 training items have none" in said(taught)
     share = Similarity.from_labels(split.train.labels).share_similar
-    assert f"{100 * share:.3g} % of the training pairs are similar" in said(taught)
+    assert said(taught) == (
+        f"Supervision: labels, 12 classes. {100 * share:.3g} % of the training pairs are similar."
+    )
 
 
 def test_unlabelled_items_are_skipped_and_counted(split):
@@ -39,7 +40,7 @@ def test_unlabelled_items_are_skipped_and_counted(split):
     unlabelled = [*split.train_rows[:7], split.validation_rows[0]]
     labels[unlabelled] = 0
     taught = supervise(replace(split, pairs=replace(split.pairs, labels=labels)), "labels")
-    assert "7 of 300 training items have none and are skipped" in said(taught)
+    assert "Skipped 7 of 300 training items, which have no label." in said(taught)
     assert taught.train.row_keys() == split.train.row_keys()[7:]
     assert taught.validation.row_keys() == split.validation.row_keys()[1:]
 
@@ -56,7 +57,8 @@ def test_pseudo_labels_do_not_reach_queries(split):
         np.testing.assert_array_equal(part.images, whole.images[kept])
     assert f"12 pseudo-labels: {', '.join(names)}. " in said(taught)
     n_left_out = len(split.train) - len(taught.train)
-    assert f"{n_left_out} of 300 training items have none and are skipped" in said(taught)
+    skipped = f"Skipped {n_left_out} of 300 training items, which have no pseudo-label."
+    assert skipped in said(taught)
     assert split.query.labels.shape[1] == split.database.labels.shape[1] == 12
 
 

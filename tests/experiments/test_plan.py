@@ -90,7 +90,7 @@ def test_only_selects_a_part_of_the_plan(plan):
     ]
     assert part.trials() == {}
     assert [e.n_bits for e in plan.only(["own"], seeds=[3]).experiments({})] == ["labels"]
-    with pytest.raises(InputError, match="The plan has no method 'scm'. Choose one of: cvh, chn"):
+    with pytest.raises(InputError, match="The plan has no method 'scm'. Choose one of: cvh; chn"):
         plan.only(["scm"])
 
 

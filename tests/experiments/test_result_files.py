@@ -129,3 +129,9 @@ def test_packed_average_precisions_keep_their_mean():
     np.testing.assert_array_equal(np.isnan(packed), np.isnan(values))
     assert np.nanmax(abs(packed - values)) <= 1e-3
     assert np.nanmean(packed) == pytest.approx(np.nanmean(values), abs=1e-6)
+
+
+def test_other_json_files_are_not_to_be_deleted(tmp_path):
+    (tmp_path / "items.json").write_text("[]")
+    with pytest.raises(InputError, match="Pass the folder of corrhash run, or the results.json"):
+        load_results(tmp_path / "items.json")

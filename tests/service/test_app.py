@@ -1,4 +1,4 @@
-"""Overview: example terms, frequent labels and sample items."""
+"""The routes of the service."""
 
 import base64
 from collections import Counter
@@ -7,49 +7,11 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from corrhash.datasets import Vocabulary
+from corrhash.collection.overview import make_overview
 from corrhash.errors import InputError
-from corrhash.index import Item
-from corrhash.service.app import (
-    create_app,
-    example_terms,
-    frequent_labels,
-    make_overview,
-    sample_keys,
-)
+from corrhash.service.app import create_app
 from corrhash.service.limits import Limits
 from tests.service.conftest import TOKEN, N, fill, image_bytes
-
-ITEMS = [
-    Item("a", "the red boat at sea 2015", ["boat", "sea"], thumbnail=b"jpeg"),
-    Item("b", "the red boat of ours", ["boat"]),
-    Item("c", "a red house", ["house"], thumbnail=b"jpeg"),
-]
-KNOWN = Vocabulary(["the", "red", "boat", "at", "sea", "2015", "house", "unused"])
-
-
-def test_examples_are_frequent_terms_labels_first():
-    words = example_terms(KNOWN, ITEMS, ["sea", "house", "boat"])
-    assert words[0] == "boat"
-    assert set(words[1:3]) == {"sea", "house"}
-    assert words[3:] == ["red"]  # no stop words, numbers or unused terms
-
-
-def test_examples_without_texts_come_from_the_vocabulary():
-    assert "boat" in example_terms(KNOWN, [Item("a")], [])
-    assert example_terms(None, ITEMS, []) == []
-
-
-def test_labels_are_sorted_by_frequency():
-    assert frequent_labels(ITEMS)[0] == "boat"
-    assert frequent_labels(ITEMS, n=1) == ["boat"]
-
-
-def test_samples_have_images_and_are_evenly_spaced():
-    assert sample_keys(ITEMS) == ["a", "c"]
-    many = [Item(str(row), thumbnail=b"jpeg") for row in range(100)]
-    assert sample_keys(many, n=4) == ["0", "25", "50", "75"]
-    assert len(sample_keys(many, n=7)) <= 7
 
 
 def test_overview_of_a_collection(collection):
@@ -159,10 +121,14 @@ def test_health_and_readiness(service):
     [
         ({"text": "xyzzy"}, "No term of"),
         ({"text": TEXT, "where": "row >"}, "Cannot parse the filter"),
-        ({"text": TEXT, "k": 1000}, "k: Input should be less than or equal to 100"),
+        ({"text": TEXT, "where": "rwo > 1"}, "Unknown field 'rwo'. Did you mean 'row'?"),
+        ({"text": TEXT, "k": 1000}, "k must be at most 100, got 1000."),
+        ({"text": TEXT, "k": "x"}, "k must be an integer, got 'x'."),
+        ({"text": TEXT, "find": "sound"}, "find must be 'image' or 'text', got 'sound'."),
+        ([1], "the body must be an object"),
         ({"text": "a" * 1001}, "at most 1000 characters"),
-        ({"text": TEXT, "kk": 3}, "kk: Extra inputs are not permitted"),
-        ({}, "text: Field required"),
+        ({"text": TEXT, "kk": 3}, "kk is not a field of this request"),
+        ({}, "text is missing"),
     ],
 )
 def test_invalid_requests_are_explained(service, body, message):

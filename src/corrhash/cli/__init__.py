@@ -4,35 +4,15 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from corrhash import __version__
 from corrhash.cli import collections, demo, lists, models, serve, study, train
+from corrhash.cli.command import Command, Group
 from corrhash.cli.output import err, out
 from corrhash.errors import InputError, optional_packages
-
-
-class _NoFlagTypes:
-    """Mixin that hides the type of flags in the help, which typer prints as ``<bool>``."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for param in params:
-            if getattr(param, "is_flag", False):
-                param.metavar = ""
-        return params
-
-
-class Command(_NoFlagTypes, TyperCommand):
-    """A verb of the command line."""
-
-
-class Group(_NoFlagTypes, TyperGroup):
-    """The ``corrhash`` command with its verbs."""
-
 
 app = typer.Typer(
     cls=Group,

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
-from corrhash._files import caching_in
+from corrhash._files import caching_in, check_suffix
+from corrhash.cli.matches import as_dict, print_matches, write_sheet
 from corrhash.cli.options import (
     CacheOption,
     CollectionArgument,
@@ -41,8 +41,9 @@ def index(
     source: Annotated[
         str,
         typer.Argument(
+            metavar="SOURCE",
             help="The name of a dataset, a folder of images, a table (.csv, .tsv, .jsonl, "
-            ".parquet), tar shards, or arrays (.npz, .mat)."
+            ".parquet), tar shards, or arrays (.npz, .mat).",
         ),
     ],
     model: ModelOption = None,
@@ -108,13 +109,15 @@ def index(
         added = opened.add(found.records, batch=batch, total=found.total)
     _print_added(added, opened)
     if not own.index:
-        command = ["corrhash", "search", collection, "some words", *_model_option(opened, model)]
-        print_line(f"Next: {shlex.join(command)}")
+        command = ["corrhash", "search", collection, *_example_query(opened)]
+        print_line(f"Next: {shlex.join([*command, *_model_option(opened, model)])}")
 
 
 def search(
     collection: CollectionArgument,
-    text: Annotated[list[str] | None, typer.Argument(help="The query text.")] = None,
+    text: Annotated[
+        list[str] | None, typer.Argument(metavar="TEXT", help="The query text.")
+    ] = None,
     image: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Search by an image file.")
     ] = None,
@@ -154,9 +157,16 @@ def search(
 
     Example: corrhash search photos "two dogs" --where "year >= 2015" --sheet dogs.jpg
     """
+    from corrhash.contact_sheet import check_sheet_name
+
     words = " ".join(text or []) or None
-    if sum(query is not None for query in (words, image, key)) != 1:
-        raise InputError("Pass exactly one query: text, --image FILE or --key KEY.")
+    queries = {"TEXT": words, "--image": image, "--key": key}
+    given = [name for name, query in queries.items() if query is not None]
+    if len(given) != 1:
+        got = " and ".join(given) or "none of them"
+        raise InputError(f"Pass exactly one of TEXT, --image FILE and --key KEY, got {got}.")
+    if sheet is not None:
+        check_sheet_name(sheet)
     opened = open_collection(collection, model, method)
     matches: list[Match] = opened.search(
         words,
@@ -172,11 +182,13 @@ def search(
     )
     title = words or key or str(image)
     if sheet is not None and matches:
-        _write_sheet(sheet, title, image, matches)
+        write_sheet(sheet, title, image, matches)
     if as_json:
-        sys.stdout.write(json.dumps([_as_dict(match) for match in matches]) + "\n")
+        sys.stdout.write(json.dumps([as_dict(match) for match in matches]) + "\n")
         return
-    print_matches(title, matches, offset)
+    narrowed = {"--where": where, "--radius": radius, "--offset": offset or None}
+    options = " or ".join(name for name, value in narrowed.items() if value is not None)
+    print_matches(title, matches, offset, hint=options and f"Relax {options}.")
     if sheet is not None and matches:
         print_line(f"Contact sheet: {sheet}")
 
@@ -199,7 +211,7 @@ def info(collection: CollectionArgument) -> None:
 
 def export(
     collection: CollectionArgument,
-    path: Annotated[Path, typer.Option("--out", help="The .jsonl file to write.")],
+    path: Annotated[Path, typer.Option("--out", metavar="FILE", help="The .jsonl file to write.")],
 ) -> None:
     """Write all items to a .jsonl file, with their codes in hexadecimal digits.
 
@@ -210,6 +222,7 @@ def export(
     from corrhash.index import engine_of
     from corrhash.index.base import as_lines
 
+    check_suffix(path, [".jsonl"], "an export")
     about = _about(collection)
     n_items = 0
     with progress_bars(), atomic_write(path) as file:
@@ -232,6 +245,7 @@ def copy(
 
     Example: corrhash copy photos milvus://localhost:19530/photos
     """
+    _check_durable(target)
     opened = open_collection(source, model, method)
     with progress_bars():
         copied = opened.copy_to(target)
@@ -258,7 +272,17 @@ def open_collection(uri: str, model: Path | None, method: str | None) -> Collect
     """Open a collection with the given model or with the one that it contains."""
     from corrhash.collection import Collection
 
+    _check_durable(uri)
     return Collection.open(uri, model, method_named(method))
+
+
+def _check_durable(uri: str) -> None:
+    """Refuse ``memory:``, which ends with the command."""
+    if uri.startswith("memory:"):
+        raise InputError(
+            f"A collection in {uri} would be lost when the command ends. Pass the path of a "
+            "folder, or milvus://host:port/name."
+        )
 
 
 @dataclass(frozen=True)
@@ -277,6 +301,7 @@ def _target(
     from corrhash.index import engine_of
     from corrhash.model import load_model
 
+    _check_durable(uri)
     exists = engine_of(uri).look(uri) is not None
     if model_folder is None:
         if not exists:
@@ -328,6 +353,7 @@ def _wait_for(uri: str) -> None:
 def _about(uri: str) -> dict[str, Any]:
     from corrhash.index import engine_of
 
+    _check_durable(uri)
     about: dict[str, Any] | None = engine_of(uri).look(uri)
     if about is None:
         raise InputError(f"No collection at {uri}. Create one with corrhash index.")
@@ -341,6 +367,18 @@ def _model_option(collection: Collection, model: Path | None) -> list[str]:
     return [] if isinstance(collection.index, ENGINES[FOLDER]) else ["--model", str(model)]
 
 
+def _example_query(collection: Collection) -> list[str]:
+    """Arguments of a search that finds something: a frequent term, or the key of an item."""
+    from corrhash.collection.overview import N_ITEMS, example_terms, frequent_labels
+
+    items = collection.first_items(N_ITEMS)
+    keys = [item.key for item in items]
+    terms = example_terms(collection.model.reader.vocabulary, items, frequent_labels(items), n=1)
+    has_images = collection.codes_of([*collection.ids_of(keys).values()], "image")
+    modality = [] if has_images or not items else ["--find", "text"]
+    return [*(terms or ["--key", *keys[:1]]), *modality]
+
+
 def _print_added(added: Added, collection: Collection) -> None:
     counts = {"new": added.new, "updated": added.updated, "unchanged": added.unchanged}
     parts = [f"{number:,} {name}" for name, number in counts.items() if number or name == "new"]
@@ -349,47 +387,3 @@ def _print_added(added: Added, collection: Collection) -> None:
         print_line(f"Skipped {key}: {reason}")
     if len(added.skipped) > 5:
         print_line(f"Skipped in total: {len(added.skipped):,}")
-
-
-def _as_dict(match: Match) -> dict[str, Any]:
-    item = match.item
-    return {
-        "id": match.id,
-        "distance": match.distance,
-        "score": match.score,
-        "key": item.key,
-        "text": item.text,
-        "labels": list(item.labels),
-        "metadata": dict(item.metadata),
-        "path": item.path,
-    }
-
-
-def print_matches(title: str, matches: list[Match], offset: int = 0) -> None:
-    """Print a table of matches."""
-    if not matches:
-        print_line("No matches. Relax the filter or the radius.")
-        return
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for name in ("", "distance", "score"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for name in ("key", "text", "labels"):
-        table.add_column(name, overflow="fold")
-    for rank, match in enumerate(matches, start=offset + 1):
-        score = "" if match.score is None else f"{match.score:.3f}"
-        cells = [str(rank), str(match.distance), score, match.key, match.item.text]
-        table.add_row(*map(Text, [*cells, ", ".join(match.item.labels)]))  # Text is not markup
-    out.print(table, highlight=False)
-
-
-def _write_sheet(path: Path, title: str, image: Path | None, matches: list[Match]) -> None:
-    """Write the matches as a grid of images, after the query image if there is one."""
-    from corrhash.contact_sheet import contact_sheet, open_thumbnail, save_sheet
-    from corrhash.datasets.images import open_image
-
-    images = [open_thumbnail(match.item.thumbnail) for match in matches]
-    captions = [f"{match.distance} bits: {match.item.text or match.key}" for match in matches]
-    if image is not None:
-        images.insert(0, open_image(image))
-        captions.insert(0, "query")
-    save_sheet(contact_sheet(images, captions, title=title, columns=5, lines=3), path)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from corrhash.cli.collections import print_matches
+from corrhash.cli.matches import print_matches
 from corrhash.cli.options import DeviceOption, SeedOption
 from corrhash.cli.output import (
     add_map_row,

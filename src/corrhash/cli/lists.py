@@ -72,11 +72,17 @@ def datasets(
 
     Example: corrhash datasets check mirflickr25k --root data
     """
-    from corrhash.contact_sheet import contact_sheet, save_sheet
+    from corrhash.contact_sheet import check_sheet_name, contact_sheet, save_sheet
     from corrhash.datasets import DATASETS
     from corrhash.datasets.check import about, check_dataset
     from corrhash.experiments.options import data_options
 
+    given = {"--root": root, "--data": data, "--sheet": sheet}
+    unused = [name for name, value in given.items() if value is not None]
+    if unused and (arguments or [])[:1] != ["check"]:
+        raise InputError(f"{unused[0]} applies to corrhash datasets check DATASET only. Remove it.")
+    if sheet is not None:
+        check_sheet_name(sheet)
     match arguments or []:
         case []:
             for name in DATASETS:
@@ -108,10 +114,12 @@ def datasets(
                 f"Unknown dataset {name!r}.{did_you_mean(name, DATASETS)} Datasets: "
                 f"{', '.join(DATASETS)}. To check your own files: corrhash datasets check PATH."
             )
+        case ["check"]:
+            raise InputError("Pass the dataset to check: corrhash datasets check DATASET.")
         case _:
             raise InputError(
-                f"Unknown arguments {' '.join(arguments or [])!r}. Use: corrhash datasets, "
-                "corrhash datasets NAME, or corrhash datasets check DATASET."
+                f"Unknown arguments {' '.join(arguments or [])!r}. Usage: corrhash datasets, "
+                "corrhash datasets NAME or corrhash datasets check DATASET."
             )
 
 

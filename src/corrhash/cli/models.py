@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corrhash._files import caching_in
+from corrhash._files import caching_in, check_suffix
 from corrhash.cli.options import (
     CacheOption,
     DatasetArgument,
@@ -94,10 +94,9 @@ def evaluate(
         return
     print_scores(scores["all"], scores.get("without_training_items"))
     print_line(f"{split.name}: {split.fingerprint}")
-    print_line(
-        f"Next: corrhash index collection {shlex.quote(dataset)} "
-        f"--model {shlex.quote(str(model))}" + (f" --method {method}" if method else "")
-    )
+    collection = f"{Path(dataset).resolve().stem}-collection"
+    command = ["corrhash", "index", collection, dataset, "--model", str(model)]
+    print_line(f"Next: {shlex.join([*command, *(['--method', method] if method else [])])}")
 
 
 def encode(
@@ -123,8 +122,9 @@ def encode(
     from corrhash.datasets.base import PARTS
     from corrhash.experiments.evaluation import encode_pairs
 
+    check_suffix(path, [".npz"], "a file of codes")
     if part not in PARTS:
-        raise InputError(f"Unknown part {part!r}. Choose one of: {', '.join(PARTS)}.")
+        raise InputError(f"--part must be one of {', '.join(PARTS)}, got {part!r}.")
     with progress_bars(), caching_in(cache):
         trained = _load_model(model, dataset, method)
         pairs = getattr(trained.load_split(dataset_location(dataset), root), part)

@@ -50,6 +50,11 @@ def serve(
         from corrhash.service.auth import read_token
         from corrhash.service.limits import Limits
 
+    for name in names or ():
+        if "/" in name:
+            raise InputError(
+                f"--name must be a host name, such as search.example.org, got {name!r}."
+            )
     token = read_token(token_file, os.environ.get("CORRHASH_TOKEN"))
     if writable and token is None:
         raise InputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from rich.table import Table
 from corrhash._files import caching_in
 from corrhash.cli.options import CacheOption, DeviceOption
 from corrhash.cli.output import err, out, print_line
+from corrhash.errors import InputError
 
 if TYPE_CHECKING:
     from corrhash.experiments.study import StudyState
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 def run(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan of the study, a TOML file.")],
-    folder: Annotated[Path, typer.Option("--out", help="Folder for the results.")],
+    folder: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the results.")],
     jobs: Annotated[
         int, typer.Option(min=1, help="Models to train at the same time, one thread each.")
     ] = 1,
@@ -39,11 +41,15 @@ def run(
     ] = None,
     bits: Annotated[
         list[int] | None,
-        typer.Option("--bits", metavar="N", help="Run only this code length; repeatable."),
+        typer.Option(
+            "--bits", metavar="N", help="Code length, instead of those of the plan; repeatable."
+        ),
     ] = None,
     seeds: Annotated[
         list[int] | None,
-        typer.Option("--seed", metavar="N", help="Run only this seed; repeatable."),
+        typer.Option(
+            "--seed", metavar="N", min=0, help="Seed, instead of those of the plan; repeatable."
+        ),
     ] = None,
     tune: Annotated[
         bool | None,
@@ -70,6 +76,10 @@ def run(
     selected = read_plan(plan).only(
         methods or (), bits or (), seeds or (), tune=tune, supervision=supervision
     )
+    for name in locations:
+        if name not in selected.datasets:
+            known = ", ".join(selected.datasets)
+            raise InputError(f"--data: the plan has no dataset {name!r}. Datasets: {known}.")
     started = time.perf_counter()
     with _live_table() as show, caching_in(cache):
         state = run_study(selected, folder, locations, jobs, show)
@@ -84,7 +94,8 @@ def run(
         if (folder / FAILED).exists():
             print_line(f"Tracebacks: {folder / FAILED}. Run the command again to retry.")
         raise typer.Exit(1)
-    print_line(f"Next: corrhash report {folder} --out report")
+    command = ["corrhash", "report", str(folder), "--out", "report"]
+    print_line(f"Next: {shlex.join(command)}")
 
 
 def report(
@@ -94,7 +105,7 @@ def report(
             metavar="RESULTS", help="Folder of **corrhash run**, or results.json of a report."
         ),
     ],
-    folder: Annotated[Path, typer.Option("--out", help="Folder for the report.")],
+    folder: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the report.")],
 ) -> None:
     """Write tables and figures of a study as one HTML page, Markdown, LaTeX and CSV.
 

@@ -186,8 +186,9 @@ def train(
         f"Trained {type(hasher).__name__}, {bits} bits, in {seconds:.1f} s{_validation(hasher)}."
     )
     print_line(f"Model: {folder}")
-    own = f" --method {method}" if ":" in method else ""
-    print_line(f"Next: corrhash evaluate {shlex.quote(str(folder))} {shlex.quote(dataset)}{own}")
+    command = ["corrhash", "evaluate", str(folder), dataset]
+    command += ["--method", method] if ":" in method else []
+    print_line(f"Next: {shlex.join(command)}")
 
 
 # Constants of <malloc.h>.

@@ -14,7 +14,7 @@ from PIL import Image
 from corrhash.codes import Codes, check_codes
 from corrhash.datasets.base import n_rows
 from corrhash.datasets.records import Record, UnreadableRecord
-from corrhash.errors import InputError
+from corrhash.errors import InputError, ParameterError
 from corrhash.index.base import check_k, check_radius
 from corrhash.index.filters import Filter
 from corrhash.index.items import SHOWN, Item, check_modality
@@ -79,11 +79,11 @@ class SearchOptions:
     thumbnails: bool = False
 
     def __post_init__(self) -> None:
-        check_modality(self.find)
+        check_modality(self.find, "find")
         check_k(self.k)
         check_radius(self.radius)
         if not isinstance(self.offset, (int, np.integer)) or self.offset < 0:
-            raise InputError(f"offset must be a non-negative integer, got {self.offset!r}.")
+            raise ParameterError("offset", f"must be a non-negative integer, got {self.offset!r}.")
 
 
 class SearchKeywords(TypedDict, total=False):

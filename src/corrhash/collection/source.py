@@ -21,7 +21,9 @@ from corrhash.datasets.base import PARTS
 from corrhash.datasets.formats import EVERYTHING, RecordStream, Shard, find_format
 from corrhash.datasets.image_check import check_images, drop_unreadable
 from corrhash.datasets.records import UnreadableRecord, dataset_records
-from corrhash.errors import InputError
+from corrhash.errors import ParameterError
+
+TABLES_ONLY = "applies to tables only"
 
 
 def open_source(
@@ -48,19 +50,23 @@ def open_source(
     """
     if dataset_location(source) in DATASETS:
         if features is not None:
-            raise InputError(f"features belong to a table of items, got the dataset {source!r}.")
-        return _open_dataset(source, reader, part or "database", seed, options or {}, shard)
+            raise ParameterError(
+                "features", f"{TABLES_ONLY}, but {source} is a dataset. Remove it."
+            )
+        part = "database" if part is None else part
+        return _open_dataset(source, reader, part, seed, options or {}, shard)
     if part is not None:
-        raise InputError(
-            f"part selects items of a named dataset, got {part!r} for {source}. Every item of a "
-            "file or folder is indexed: leave part out."
+        raise ParameterError(
+            "part",
+            f"applies to named datasets only, got {part!r} for {source}. Every item of a file or "
+            "folder is read. Remove it.",
         )
     format, path = find_format(Path(source))
     known = inspect.signature(format.read).parameters
     how = {name: value for name, value in (options or {}).items() if name in known}
     if features is not None:
         if "features" not in known:
-            raise InputError(f"features belong to a table of items, got {source}.")
+            raise ParameterError("features", f"{TABLES_ONLY}, got {source}. Remove it.")
         how["features"] = features
     return format.read(path, shard, **how)
 
@@ -69,7 +75,7 @@ def _open_dataset(
     name: str, reader: Reader, part: str, seed: int, options: dict[str, Any], shard: Shard
 ) -> RecordStream:
     if part not in PARTS:
-        raise InputError(f"part must be one of {', '.join(PARTS)}, got {part!r}.")
+        raise ParameterError("part", f"must be one of {', '.join(PARTS)}, got {part!r}.")
     raw = load_raw(name, seed=seed, **options)
     features, unreadable = reader.image_features, list[UnreadableRecord]()
     if isinstance(raw.pairs.images, ImageFiles) and features is not None and not features.of_file:

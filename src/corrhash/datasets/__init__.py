@@ -20,7 +20,7 @@ from corrhash.datasets.reader import Reader, fit_reader
 from corrhash.datasets.supervision import Supervision, supervise
 from corrhash.datasets.synthetic import make_pairs
 from corrhash.datasets.vocabulary import TextOptions, Vocabulary
-from corrhash.errors import InputError, did_you_mean
+from corrhash.errors import InputError, ParameterError, did_you_mean
 
 DATASETS = Registry(
     "dataset",
@@ -93,7 +93,9 @@ def load_raw(
     if "root" in known:
         options["root"] = DEFAULT_ROOT if root is None else root
     elif root is not None:
-        raise InputError(f"{name} takes no root, got {str(root)!r}. Leave --root out.")
+        raise ParameterError(
+            "root", f"applies to published datasets only, got {str(root)!r} for {name}. Remove it."
+        )
     for option in options:
         if option not in known:
             names = [each for each in known if each not in ("root", "seed", "path")]
@@ -121,11 +123,11 @@ def dataset_location(name: str | Path) -> str:
     """
     if str(name) in DATASETS:
         return str(name)
-    if not Path(name).exists():
+    if not str(name) or not Path(name).exists():
         raise InputError(
             f"{str(name)!r} is neither a dataset nor an existing file or folder."
-            f"{did_you_mean(str(name), DATASETS)} Datasets: {', '.join(DATASETS)}. Or give the "
-            "path of a folder of images, a table, tar shards or arrays."
+            f"{did_you_mean(str(name), DATASETS)} Datasets: {', '.join(DATASETS)}. You can "
+            "also pass the path of a folder of images, a table, tar shards or arrays."
         )
     return str(Path(name).absolute())
 

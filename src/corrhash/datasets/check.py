@@ -16,7 +16,7 @@ from corrhash.datasets.image_check import ImageCheck, check_images
 from corrhash.datasets.images import ImageFiles
 from corrhash.datasets.published.base import PublishedFiles, published_files
 from corrhash.datasets.splits import PROTOCOLS, hash_order
-from corrhash.errors import InputError
+from corrhash.errors import InputError, ParameterError
 
 N_SAMPLES = 24
 SHOWN = 10
@@ -105,6 +105,8 @@ def check_dataset(
     title = name if name in DATASETS else Path(name).resolve().stem
     try:
         split = load_raw(name, root=root, seed=seed, **options)
+    except ParameterError:  # a mistake in the arguments, not in the files
+        raise
     except InputError as error:
         return DatasetCheck(title, found, published, problem=str(error))
     images = split.pairs.images
@@ -151,7 +153,9 @@ def _text_and_label_counts(pairs: PairedDataset) -> str:
     labels = "no labels"
     if pairs.labels is not None:
         n_without = int((np.diff(pairs.labels.indptr) == 0).sum())
-        labels = f"{n_labels:,} labels ({n_without:,} pairs have none)"
+        labels = f"{n_labels:,} labels"
+        if n_without:
+            labels += f", {n_without:,} pair{'s' * (n_without != 1)} without a label"
     if not isinstance(pairs.texts, list):
         return f"texts of {pairs.texts.shape[1]:,} features, {labels}"
     return f"{sum(not text.strip() for text in pairs.texts):,} empty texts, {labels}"

@@ -59,6 +59,11 @@ def read_feature_file(
 
 def _load(path: Path) -> np.ndarray:
     """Return the only array of a file; pickled objects are refused."""
+    if path.is_file() and path.suffix.lower() not in (".npy", ".npz"):
+        raise InputError(
+            f"A file of features must end in .npy or .npz, got {str(path)!r}. Write it with "
+            "numpy.save(path, array)."
+        )
     try:
         content: Any = np.load(path, allow_pickle=False)
         if isinstance(content, np.ndarray):

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import numpy as np
 from joblib import cpu_count
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from corrhash.errors import InputError
 
@@ -78,7 +78,7 @@ def open_image(source: Any) -> Image.Image:
         except FileNotFoundError as error:
             raise InputError(f"Image not found: {source}. Check the path.") from error
         except UNREADABLE as error:
-            raise InputError(f"Cannot decode the image {source}: {error}.") from error
+            raise InputError(f"Cannot decode the image {source}: {_reason(error)}.") from error
     if isinstance(source, bytes):
         try:
             return decode_image(io.BytesIO(source))
@@ -91,6 +91,13 @@ def open_image(source: Any) -> Image.Image:
             f"shape {array.shape} of {array.dtype}."
         )
     return Image.fromarray(array)
+
+
+def _reason(error: BaseException) -> str:
+    """Return why a file cannot be decoded, without the path, which the message has already."""
+    if isinstance(error, UnidentifiedImageError):
+        return "unknown image format"
+    return str(getattr(error, "strerror", None) or error)
 
 
 def thumbnail(image: Image.Image) -> bytes:
@@ -217,5 +224,6 @@ def _open_row(path: Path, row: int) -> Image.Image:
         ) from error
     except UNREADABLE as error:
         raise InputError(
-            f"Cannot decode the image {path} (row {row}): {error}. Repair it or remove the row."
+            f"Cannot decode the image {path} (row {row}): {_reason(error)}. Repair it or remove "
+            "the row."
         ) from error

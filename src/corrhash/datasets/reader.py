@@ -11,7 +11,7 @@ from corrhash._files import atomic_write
 from corrhash.datasets.base import PairedDataset, RetrievalSplit, is_vectors
 from corrhash.datasets.image_features import ImageFeatures, as_image_features
 from corrhash.datasets.vocabulary import TextOptions, Tokenizer, Vocabulary
-from corrhash.errors import InputError
+from corrhash.errors import InputError, ParameterError
 
 READER_FILE = "reader.json"
 FORMAT = "corrhash reader 2"
@@ -93,18 +93,20 @@ def fit_reader(
     features = as_image_features(image_features)
     if features is not None:
         if features.of_network and is_vectors(split.pairs.images):
-            raise InputError(
-                f"Image features {features.name!r} are computed from images, but "
-                f"{split.name or 'this dataset'} has feature vectors. Leave image_features out."
+            raise ParameterError(
+                "image_features",
+                f"{features.name} needs images, but {split.name or 'this dataset'} has feature "
+                "vectors already. Remove it.",
             )
         features = features.pinned()
     if texts is None and split.reader is not None:
         return replace(split.reader, image_features=features)
     if not isinstance(split.pairs.texts, list):
         if texts is not None:
-            raise InputError(
-                f"The texts of {split.name or 'this dataset'} are vectors, so there are no terms "
-                "to count. Leave the text options out."
+            raise ParameterError(
+                "texts",
+                f"applies to strings, but the texts of {split.name or 'this dataset'} are vectors. "
+                "Remove it.",
             )
         return Reader(None, features)
     counted = [split.pairs.texts[row] for row in split.database_rows]

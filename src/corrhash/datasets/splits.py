@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from corrhash.datasets.base import PairedDataset, RetrievalSplit
-from corrhash.errors import InputError
+from corrhash.errors import InputError, check_integer
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,8 @@ class Protocol:
     source: str = ""
 
     def __post_init__(self) -> None:
-        for size in (self.n_query, self.n_validation, self.n_train):
-            if not isinstance(size, int) or size < 1:
-                raise InputError(
-                    "n_query, n_validation and n_train must be positive integers, got "
-                    f"{self.n_query}, {self.n_validation} and {self.n_train}. Use more items."
-                )
+        for name in ("n_query", "n_validation", "n_train"):
+            check_integer(name, getattr(self, name), 1)
 
     def draw(self, pairs: PairedDataset, name: str, seed: int) -> RetrievalSplit:
         """Draw the split of a dataset called ``name``."""
@@ -87,10 +83,12 @@ def draw_split(
     n_query: int,
     n_validation: int,
     n_train: int,
+    title: str = "",
 ) -> RetrievalSplit:
     """Take query, validation and training items in hash order; the rest is database only.
 
-    Items without any label are in the database only. Queries are not in the database.
+    Items without any label are in the database only. Queries are not in the database. ``title`` is
+    what errors call the data, by default its name.
     """
     Protocol(n_query, n_validation, n_train)  # refuses empty parts
     order = hash_order(pairs.row_keys(), name, seed)
@@ -99,9 +97,11 @@ def draw_split(
         order = order[labelled[order]]
     wanted = n_query + n_validation + n_train
     if wanted > len(order):
+        items = "items" if pairs.labels is None else "labelled items"
         raise InputError(
-            f"{name} has {len(order)} labelled items, but the split needs {wanted}: {n_query} "
-            f"queries, {n_validation} for validation and {n_train} for training. Ask for fewer."
+            f"{title or name} has {len(order):,} {items}, but the split needs {wanted:,}: "
+            f"{n_query:,} queries, {n_validation:,} for validation and {n_train:,} for training. "
+            "Reduce these numbers."
         )
     query, validation, train = np.split(order[:wanted], np.cumsum([n_query, n_validation]))
     return split_of(pairs, name, train=train, validation=validation, query=query)
@@ -139,7 +139,7 @@ def draw_per_class(
             raise InputError(
                 f"{name} has {len(rows)} items left of the class {names[column]!r}, but the split "
                 f"needs {wanted}: {n_query} queries, {n_validation} for validation and {n_train} "
-                "for training. Ask for fewer."
+                "for training. Reduce these numbers."
             )
         taken = rows[np.argsort(rank[rows])[:wanted]].astype(np.int64)
         free[taken] = False
@@ -163,14 +163,16 @@ def draw_user_split(
             f"{title} has {n} {items}, but a split needs at least 3 (query, validation and "
             "training). Add more items."
         )
+    for name, size in sizes.items():
+        if size is not None:
+            check_integer(name, size, 1)
     part = max(1, min(LARGEST_PART, n // 10))
     n_query = part if sizes["n_query"] is None else sizes["n_query"]
     n_validation = part if sizes["n_validation"] is None else sizes["n_validation"]
     rest = n - n_query - n_validation
     n_train = max(1, rest) if sizes["n_train"] is None else sizes["n_train"]
-    return draw_split(
-        pairs, "own", seed, n_query=n_query, n_validation=n_validation, n_train=n_train
-    )
+    parts = {"n_query": n_query, "n_validation": n_validation, "n_train": n_train}
+    return draw_split(pairs, "own", seed, **parts, title=title)
 
 
 def split_of(

@@ -17,7 +17,7 @@ from corrhash.datasets.pseudo_labels import (
     PseudoLabels,
     choose_pseudo_labels,
 )
-from corrhash.errors import InputError, did_you_mean
+from corrhash.errors import InputError, ParameterError, did_you_mean
 from corrhash.similarity import Similarity
 
 CHOICES = ("labels", "pseudo-labels", "pairs")
@@ -119,9 +119,9 @@ def check_supervision(
 ) -> None:
     """Raise an error if :func:`supervise` does not accept its arguments, before data is read."""
     if pseudo_labels_file is not None and choice not in (None, "pseudo-labels"):
-        raise InputError(
-            f"A file of pseudo-labels requires the supervision 'pseudo-labels', got "
-            f"{str(choice)!r}. Leave one of the two out."
+        raise ParameterError(
+            "pseudo_labels_file",
+            f"requires the supervision 'pseudo-labels', got {str(choice)!r}. Remove one of them.",
         )
     if pseudo_labels_file is not None:
         read_text(pseudo_labels_file)
@@ -146,7 +146,7 @@ def _from_labels(split: RetrievalSplit) -> Supervision:
         )
     train, validation = _labelled(split.train), _labelled(split.validation)
     classes = f"Supervision: labels, {split.pairs.labels.shape[1]:,} classes."
-    note = f"{classes} {_note_on_labels(split, train)}"
+    note = f"{classes} {_note_on_labels(split, train, 'label')}"
     return Supervision("labels", train, _or_none(validation), (note,))
 
 
@@ -180,7 +180,7 @@ def _from_pseudo_labels(
             f"All {len(train):,} training items with a pseudo-label have the same "
             f"({', '.join(found.names[:TERMS_SHOWN])}), so there is nothing to learn. {WAYS_OUT}"
         )
-    note = f"{_note_on_pseudo_labels(found)} {_note_on_labels(split, train)}"
+    note = f"{_note_on_pseudo_labels(found)} {_note_on_labels(split, train, 'pseudo-label')}"
     return Supervision("pseudo-labels", train, _or_none(validation), (note,), found.text)
 
 
@@ -244,10 +244,11 @@ def _note_on_pseudo_labels(found: PseudoLabels) -> str:
     return f"Supervision: {n}: {shown}{more}."
 
 
-def _note_on_labels(split: RetrievalSplit, train: PairedDataset) -> str:
+def _note_on_labels(split: RetrievalSplit, train: PairedDataset, kind: str) -> str:
     n, n_skipped = len(split.train), len(split.train) - len(train)
-    skipped = f"{n_skipped:,} of {n:,} training items have none and are skipped."
-    return f"{skipped} {_note_on_share(Similarity.from_labels(train.labels))}"
+    skipped = f"Skipped {n_skipped:,} of {n:,} training items, which have no {kind}. "
+    share = _note_on_share(Similarity.from_labels(train.labels))
+    return f"{skipped if n_skipped else ''}{share}"
 
 
 def _note_on_share(similarity: Similarity) -> str:

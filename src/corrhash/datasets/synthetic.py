@@ -8,7 +8,7 @@ from scipy.special import softmax
 
 from corrhash.datasets.base import PairedDataset, RetrievalSplit
 from corrhash.datasets.splits import draw_split
-from corrhash.errors import InputError
+from corrhash.errors import check_integer
 
 N_LATENT = 32
 N_NUISANCE = 48
@@ -51,12 +51,9 @@ def make_pairs(
     >>> make_pairs(500)
     PairedDataset(500 pairs: images 256 features, texts 400 features, 12 labels)
     """
-    if n < 1:
-        raise InputError(f"n must be at least 1, got {n}.")
-    if seed < 0:
-        raise InputError(f"seed must be at least 0, got {seed}.")
-    if n_concepts < 3:
-        raise InputError(f"n_concepts must be at least 3, got {n_concepts}.")
+    check_integer("n", n, 1)
+    check_integer("seed", seed, 0)
+    check_integer("n_concepts", n_concepts, 3)
     world, items = (np.random.default_rng([seed, part]) for part in (0, 1))
     labels = _draw_labels(items, n, n_concepts, zipf)
     concepts = world.standard_normal((n_concepts, N_LATENT))
@@ -108,6 +105,7 @@ def _tags(
 
 def load(seed: int = 0, n: int = 7800) -> RetrievalSplit:
     """Synthetic features and tags: generated in an instant, for trials and tests."""
+    check_integer("n", n, 20)  # fewer would give no queries
     pairs = make_pairs(n, seed=seed)
     part = n * 400 // 7800
     return draw_split(

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from corrhash.codes import check_n_bits
 from corrhash.datasets import DATASETS, TextOptions, load_dataset
 from corrhash.datasets.base import RetrievalSplit
-from corrhash.errors import InputError
+from corrhash.errors import InputError, ParameterError
 from corrhash.experiments.options import method_class
 
 Settings = tuple[tuple[str, Any], ...]
@@ -202,6 +202,6 @@ def parse_locations(assignments: list[str]) -> dict[str, str]:
     for text in assignments:
         name, equals, location = text.partition("=")
         if not (name and equals and location):
-            raise InputError(f"Give the location of a dataset as NAME=LOCATION, got {text!r}.")
+            raise ParameterError("data", f"must be NAME=LOCATION, got {text!r}.")
         locations[name] = location
     return locations

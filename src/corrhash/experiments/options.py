@@ -13,7 +13,7 @@ from typing import Any
 from corrhash._registry import load_attribute
 from corrhash.codes import check_n_bits
 from corrhash.datasets import DATASETS, ImageFeatures, TextOptions
-from corrhash.errors import InputError
+from corrhash.errors import InputError, ParameterError
 from corrhash.methods import METHODS, Hasher
 
 RESERVED_SETTINGS = {
@@ -101,8 +101,10 @@ def setting_names(hasher: Hasher) -> list[str]:
     return [name for name in names if name not in RESERVED_SETTINGS]
 
 
-def parse_params(texts: list[str]) -> dict[str, Any]:
+def parse_params(texts: list[str], parameter: str = "params") -> dict[str, Any]:
     """Parse ``NAME=VALUE`` assignments; a value is JSON or else a string.
+
+    ``parameter`` is what errors call the assignments.
 
     >>> parse_params(["ridge=0.1", "optimizer=sgd"])
     {'ridge': 0.1, 'optimizer': 'sgd'}
@@ -110,8 +112,8 @@ def parse_params(texts: list[str]) -> dict[str, Any]:
     params = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        if not equals:
-            raise InputError(f"Give a parameter as NAME=VALUE, got {text!r}.")
+        if not (name and equals):
+            raise ParameterError(parameter, f"must be NAME=VALUE, got {text!r}.")
         try:
             params[name] = json.loads(value)
         except ValueError:
@@ -121,7 +123,7 @@ def parse_params(texts: list[str]) -> dict[str, Any]:
 
 def data_options(dataset: str, root: str | Path | None, given: list[str]) -> dict[str, Any]:
     """Return the options of a dataset, with the absolute path of its root folder."""
-    options = parse_params(given)
+    options = parse_params(given, "data")
     for taken in ("root", "seed"):
         if taken in options:
             raise InputError(f"{taken} cannot be set with --data: use --{taken}.")
@@ -136,7 +138,7 @@ def text_options(given: list[str]) -> TextOptions | None:
     """Return the text options of ``--texts``; None without any."""
     if not given:
         return None
-    options = parse_params(given)
+    options = parse_params(given, "texts")
     known = [field.name for field in dataclasses.fields(TextOptions)]
     for name in options:
         if name not in known:

@@ -139,7 +139,7 @@ class Plan:
         """
         methods, n_bits, seeds = tuple(methods), tuple(n_bits), tuple(seeds)
         for name in methods:
-            _check_known(name, [row.name for row in self.rows], "The plan has no method")
+            _check_known(name, [row.name for row in self.rows], "The plan has no method", "; ")
         rows = [row for row in self.rows if not methods or row.name in methods]
         rows = [
             replace(row, n_bits=_selected(row.n_bits, n_bits), seeds=_selected(row.seeds, seeds))
@@ -193,9 +193,11 @@ def read_plan(path: str | Path) -> Plan:
     try:
         content = tomllib.loads(Path(path).read_text())
     except OSError as error:
-        raise InputError(f"Cannot read the plan {path}: {error.strerror}.") from error
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is not valid TOML: {error}.") from error
+        raise InputError(
+            f"Cannot read the plan {path}: {error.strerror}. Check the path."
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"The plan {path} is not valid TOML: {error}.") from error
     try:
         return parse_plan(content)
     except InputError as error:
@@ -276,9 +278,9 @@ def _check_keys(table: Mapping[str, Any], known: Mapping[str, type], what: str) 
             raise InputError(f"{key} of {what} must be a {known[key].__name__}, got {value!r}.")
 
 
-def _check_known(name: str, known: Iterable[str], what: str) -> None:
+def _check_known(name: str, known: Iterable[str], what: str, separator: str = ", ") -> None:
     if name not in known:
-        raise InputError(f"{what} {name!r}. Choose one of: {', '.join(known)}.")
+        raise InputError(f"{what} {name!r}. Choose one of: {separator.join(known)}.")
 
 
 def _check_supervision(name: str) -> str:

@@ -272,10 +272,11 @@ def _read_json(path: Path, wanted: str) -> dict[str, Any]:
         for facts in content["results"] if wanted == STUDY_FORMAT else [content]:
             Experiment.from_dict(facts["experiment"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"Cannot read {path} ({error}). Delete it and run the plan again, or choose a folder "
-            "that contains only results."
-        ) from error
+        if wanted == STUDY_FORMAT:
+            way_out = "Pass the folder of corrhash run, or the results.json of a report."
+        else:
+            way_out = "Delete it and run the plan again, or choose a folder with results only."
+        raise InputError(f"Cannot read results from {path} ({error}). {way_out}") from error
     return dict(content)
 
 

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from corrhash._progress import report
 from corrhash.codes import Codes, check_codes, check_same_bits
-from corrhash.errors import InputError
-from corrhash.index.filters import Filter, as_filter, parse_filter
+from corrhash.errors import InputError, ParameterError, did_you_mean
+from corrhash.index.filters import TEXT_FIELDS, Filter, as_filter, field_names
 from corrhash.index.items import (
     FIELDS,
     SHOWN,
@@ -28,6 +28,9 @@ from corrhash.index.items import (
     check_modality,
 )
 from corrhash.index.ranking import Ranking
+
+SHOWN_NAMES = 20
+"""Most fields that an error message lists."""
 
 
 class CodeIndex(ABC):
@@ -114,17 +117,35 @@ class CodeIndex(ABC):
         queries : codes of ``n_bits`` bits.
         k : number of results, at least 1.
         modality : ``image`` or ``text``, the codes to search.
-        where : filter that results must pass, such as ``year >= 2015 and 'dog' in labels``.
+        where : filter that results must pass, such as ``year >= 2015 and 'dog' in labels``. A
+            field that no item has is an error, if the engine can list the fields.
         radius : largest Hamming distance of a result; unlimited by default.
         """
         check_same_bits(check_codes(queries).n_bits, self.n_bits)
         k, radius = check_k(k), check_radius(radius)
-        ranking = self._search(queries, k, check_modality(modality), as_filter(where))
+        ranking = self._search(queries, k, check_modality(modality), self._as_filter(where))
         return ranking.within_radius(radius)
 
     def select(self, where: str | Filter) -> NDArray[np.int64]:
         """Return the ids of all items that pass a filter, ascending."""
-        return self._select(parse_filter(where) if isinstance(where, str) else where)
+        parsed = self._as_filter(where)
+        assert parsed is not None
+        return self._select(parsed)
+
+    def _as_filter(self, where: str | Filter | None) -> Filter | None:
+        """Parse a filter; refuse a field that no item has, which is most likely misspelled."""
+        parsed = as_filter(where)
+        names = set() if parsed is None else field_names(parsed) - set(TEXT_FIELDS)
+        known = self._metadata_names() if names else None
+        unknown = [] if known is None else sorted(names.difference(known))
+        if known is not None and unknown and len(self):
+            valid = [*TEXT_FIELDS, "labels", *known]
+            more = f" and {len(valid) - SHOWN_NAMES} more" if len(valid) > SHOWN_NAMES else ""
+            raise InputError(
+                f"Unknown field {unknown[0]!r}.{did_you_mean(unknown[0], valid)} Valid fields: "
+                f"{', '.join(valid[:SHOWN_NAMES])}{more}."
+            )
+        return parsed
 
     def get(self, ids: ArrayLike, fields: Sequence[str] = SHOWN) -> list[Item | None]:
         """Return the items of ids with the given fields filled; None for ids that do not exist."""
@@ -188,6 +209,10 @@ class CodeIndex(ABC):
     def _select(self, where: Filter) -> NDArray[np.int64]:
         """Return the ids that pass a filter, ascending."""
 
+    def _metadata_names(self) -> list[str] | None:
+        """Return the names of all metadata fields, sorted; None if they are expensive to find."""
+        return None
+
     @abstractmethod
     def _get(self, ids: NDArray[np.int64], fields: Sequence[str]) -> dict[int, Item]:
         """Return the items that exist, by id, with only these fields filled."""
@@ -213,14 +238,14 @@ class CodeIndex(ABC):
 def check_k(k: int, name: str = "k") -> int:
     """Return a positive number of results as an int."""
     if not isinstance(k, (int, np.integer)) or k < 1:
-        raise InputError(f"{name} must be a positive integer, got {k!r}.")
+        raise ParameterError(name, f"must be a positive integer, got {k!r}.")
     return int(k)
 
 
 def check_radius(radius: int | None) -> int | None:
     """Return a largest distance as an int; None means no limit."""
     if radius is not None and (not isinstance(radius, (int, np.integer)) or radius < 0):
-        raise InputError(f"radius must be a non-negative integer, got {radius!r}.")
+        raise ParameterError("radius", f"must be a non-negative integer, got {radius!r}.")
     return None if radius is None else int(radius)
 
 

@@ -131,6 +131,23 @@ def as_test(where: Filter) -> Test:
             return lambda fields: any(test(fields) for test in tests)
 
 
+def field_names(where: Filter) -> set[str]:
+    """Return the names of the fields that a filter compares.
+
+    >>> sorted(field_names(parse_filter("year > 2000 and not (place = 'Paris' or year = 1999)")))
+    ['place', 'year']
+    """
+    match where:
+        case Compare(field):
+            return {field}
+        case HasLabel():
+            return set()
+        case Not(part):
+            return field_names(part)
+        case And(parts) | Or(parts):
+            return set().union(*map(field_names, parts))
+
+
 def balanced(where: Filter) -> Filter:
     """Return an equal filter that joins two parts at a time, as a tree of small depth.
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from corrhash.codes import Codes, check_codes, check_same_bits
-from corrhash.errors import InputError
+from corrhash.errors import InputError, ParameterError
 from corrhash.index.filters import LARGEST, NAME, RESERVED, Value
 
 MODALITIES = ("image", "text")
@@ -92,10 +92,10 @@ def check_fields(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def check_modality(modality: str) -> str:
-    """Return a modality after checking it."""
+def check_modality(modality: str, name: str = "modality") -> str:
+    """Return a modality after checking it; ``name`` is the parameter that it was passed as."""
     if modality not in MODALITIES:
-        raise InputError(f"modality must be 'image' or 'text', got {modality!r}.")
+        raise ParameterError(name, f"must be 'image' or 'text', got {modality!r}.")
     return modality
 
 

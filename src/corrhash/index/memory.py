@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from threading import RLock
@@ -60,6 +61,7 @@ class MemoryIndex(CodeIndex):
         self._codes = CodeTables(self.n_bits)
         self._items: dict[int, Item] = {}  # only those that were given
         self._ids: dict[str, int] = {}  # by key
+        self._n_with_field: Counter[str] = Counter()  # items by metadata field
         self._next_id = 0
         self._lock = RLock()
 
@@ -99,6 +101,7 @@ class MemoryIndex(CodeIndex):
         self._codes.replace(entries.ids, codes)
         for number, item in zip(ids, entries.items, strict=False):
             self._items[number] = item
+            self._n_with_field.update(item.metadata.keys())
             if item.key:
                 self._ids[item.key] = number
         self._next_id = max(self._next_id, int(entries.ids.max(initial=-1)) + 1)
@@ -111,8 +114,9 @@ class MemoryIndex(CodeIndex):
 
     def _drop_items(self, ids: list[int]) -> None:
         for number in ids:
-            item = self._items.pop(number, None)
-            if item is not None and item.key:
+            item = self._items.pop(number, _EMPTY)
+            self._n_with_field.subtract(item.metadata.keys())
+            if item.key:
                 del self._ids[item.key]
 
     def _existing(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -131,6 +135,10 @@ class MemoryIndex(CodeIndex):
     def _select(self, where: Filter) -> NDArray[np.int64]:
         with self._lock:
             return self._passing(where)
+
+    def _metadata_names(self) -> list[str]:
+        with self._lock:
+            return sorted(name for name, n_items in self._n_with_field.items() if n_items)
 
     def _get(self, ids: NDArray[np.int64], fields: Sequence[str]) -> dict[int, Item]:
         with self._lock:

@@ -241,6 +241,16 @@ class SQLiteIndex(CodeIndex):
         with self._reading() as connection:
             return _ids_passing(connection, where)
 
+    def _metadata_names(self) -> list[str]:
+        # One look into the index of values per name, however many items there are.
+        sql = (
+            "WITH RECURSIVE names (name) AS (SELECT min(name) FROM fields UNION ALL SELECT "
+            "(SELECT min(name) FROM fields WHERE name > names.name) FROM names "
+            "WHERE name IS NOT NULL) SELECT name FROM names WHERE name IS NOT NULL"
+        )
+        with self._reading() as connection:
+            return [name for (name,) in connection.execute(sql)]
+
     def _get(self, ids: NDArray[np.int64], fields: Sequence[str]) -> dict[int, Item]:
         names = tuple(fields)
         sql = f"{select_items(names)} WHERE items.id IN (SELECT value FROM json_each(?))"

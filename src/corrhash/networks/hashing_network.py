@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from corrhash.errors import InputError, check_settings
+from corrhash.errors import InputError, ParameterError, check_settings
 from corrhash.networks import BACKBONES, HUB_PREFIX
 from corrhash.networks.inputs import ENCODE_SIZE, Inputs, padded_batches
 from corrhash.networks.layers import MLP, Body, HashLayer, ItemNoise, Standardize
@@ -161,9 +161,10 @@ def make_image_network(networks: Networks, n_inputs: int | None, n_bits: int) ->
     if networks.image_size is not None:
         backbone.preprocessing = backbone.preprocessing.at_size(networks.image_size)
     if networks.image_frozen and networks.image_weights is None:
-        raise InputError(
-            f"image_frozen=True needs pretrained weights, but {networks.image} starts from "
-            "scratch. Set image_weights (on the command line --weights), or do not freeze it."
+        raise ParameterError(
+            "networks.image_frozen",
+            f"needs pretrained weights, but the backbone {networks.image} starts from scratch. "
+            "Set networks.image_weights (--weights on the command line), or do not freeze it.",
         )
     pretrained = networks.image_weights is not None
     return HashingNetwork(backbone, n_bits, pretrained=pretrained, frozen=networks.image_frozen)
@@ -191,9 +192,9 @@ def _check_feature_settings(networks: Networks) -> None:
     for name in ("image", "image_weights", "image_frozen", "image_size"):
         value = getattr(networks, name)
         if value != getattr(defaults, name):
-            raise InputError(
-                f"{name}={value!r} applies to images, but these images are feature vectors. "
-                "Remove it, or pass images."
+            raise ParameterError(
+                f"networks.{name}",
+                f"applies to images, got {value!r} for feature vectors. Remove it, or pass images.",
             )
 
 

@@ -26,8 +26,14 @@ def read_token(path: Path | None, default: str | None) -> str | None:
     if path is not None:
         try:
             token = path.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"Cannot read the token file {path}: {error}.") from error
+        except OSError as error:
+            raise InputError(
+                f"Cannot read the token file {path}: {error.strerror}. Check the path."
+            ) from error
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"Cannot read the token file {path}: it is not UTF-8 text. Save it as UTF-8."
+            ) from error
     if token is not None and len(token) < MIN_LENGTH:
         raise InputError(
             f"The token must have at least {MIN_LENGTH} characters, got {len(token)}. Generate a "

@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from corrhash.errors import InputError
+from corrhash.errors import InputError, validation_problem
 from corrhash.service.telemetry import current_request, log
 
 MESSAGES = {
@@ -62,10 +62,12 @@ def _absolute(uri: str) -> str:
 
 
 def _validation_message(errors: Sequence[Any]) -> str:
-    """Describe what is wrong with each field; values are not repeated."""
+    """Describe what is wrong with each field; long values are not repeated."""
     parts = []
     for error in errors[:5]:
-        location = [str(part) for part in error["loc"] if part not in ("body", "query", "path")]
-        name = ".".join(location)[:100].encode("ascii", "replace").decode()
-        parts.append(f"{name}: {error['msg']}" if name else str(error["msg"]))
+        # Bad JSON is located by a position in the body, not by a field.
+        inner = error["loc"] if error["type"] != "json_invalid" else ()
+        location = [str(part) for part in inner if part not in ("body", "query", "path")]
+        name = ".".join(location)[:100].encode("ascii", "replace").decode() or "the body"
+        parts.append(f"{name} {validation_problem(error)}")
     return f"Invalid request. {'; '.join(parts)}."

@@ -42,7 +42,7 @@ def test_names_of_datasets_come_before_folders(tmp_path, monkeypatch):
     [
         ("notes.docx", {}, "Unknown file format '.docx'"),
         ("nowhere.csv", {}, "nowhere.csv' is neither a dataset nor an existing file"),
-        ("images", {"root": "data"}, "takes no root"),
+        ("images", {"root": "data"}, "root applies to published datasets only"),
         ("images", {"year": 2014}, "no option 'year'. Valid options: captions, labels, n_query"),
     ],
 )
@@ -56,7 +56,7 @@ def test_mistakes_are_explained(tmp_path, name, options, message):
 def test_options_of_generated_datasets_are_checked():
     with pytest.raises(InputError, match="synthetic has no option 'm'. Valid options: n."):
         load_dataset("synthetic", m=3)
-    with pytest.raises(InputError, match="takes no root"):
+    with pytest.raises(InputError, match="root applies to published datasets only"):
         load_dataset("synthetic", root="data")
     assert find_loader("synthetic").__name__ == "load"
 

@@ -347,3 +347,9 @@ def test_a_file_of_features_has_a_row_for_each_item(tmp_path):
     np.save(tmp_path / "rows.npy", np.zeros((2, 4)))
     with pytest.raises(InputError, match="2 rows"):
         read(path, features=tmp_path / "rows.npy")
+
+
+@pytest.mark.parametrize(("name", "value"), [("image", 3), ("labels", [1])])
+def test_column_names_must_be_strings(name, value, tmp_path):
+    with pytest.raises(InputError, match=f"^{name} must be a string, got "):
+        load(write(tmp_path, "csv"), **{name: value})

@@ -18,7 +18,7 @@ from corrhash.datasets.base import PARTS, PairedDataset, RetrievalSplit, label_t
 from corrhash.datasets.images import IMAGE_SUFFIXES, ImageFiles
 from corrhash.datasets.records import Record, UnreadableRecord, parse_labels
 from corrhash.datasets.splits import draw_user_split, split_of
-from corrhash.errors import InputError
+from corrhash.errors import InputError, ParameterError
 from corrhash.index.filters import NAME
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class Shard:
         found = re.fullmatch(r"(\d+)/(\d+)", text)
         index, count = map(int, found.groups()) if found else (0, 0)
         if not index < count:
-            raise InputError(f"A shard is written as I/N, from 0/4 to 3/4 for N = 4, got {text!r}.")
+            raise ParameterError("shard", f"must be I/N, such as 0/4 to 3/4, got {text!r}.")
         return cls(index, count)
 
     @classmethod

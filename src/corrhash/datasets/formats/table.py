@@ -35,7 +35,7 @@ from corrhash.datasets.formats.base import (
 )
 from corrhash.datasets.formats.table_parsers import JSON_LINES, PARQUET, SUFFIXES, Cells, read_rows
 from corrhash.datasets.records import Record, UnreadableRecord
-from corrhash.errors import InputError, did_you_mean
+from corrhash.errors import InputError, check_settings, did_you_mean
 from corrhash.index.filters import LARGEST
 from corrhash.index.items import MODALITIES
 
@@ -136,6 +136,9 @@ class Columns:
     key: str = "key"
     split: str = "split"
     image_folder: str = "."
+
+    def __post_init__(self) -> None:
+        check_settings(self, {})
 
 
 @dataclass(frozen=True)

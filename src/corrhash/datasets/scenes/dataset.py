@@ -15,7 +15,7 @@ from corrhash.datasets.scenes.objects import OBJECTS
 from corrhash.datasets.scenes.scene import Scene, draw
 from corrhash.datasets.scenes.texts import write_caption, write_tags
 from corrhash.datasets.splits import draw_split
-from corrhash.errors import InputError
+from corrhash.errors import InputError, check_integer
 
 # Other places are no labels: most similar pairs would share only a place, which the colours of a
 # few pixels reveal.
@@ -41,6 +41,7 @@ class Scenes:
 
 def load(seed: int = 0, n: int = 6000) -> RetrievalSplit:
     """Synthetic photos with noisy tags and 27 labels; trains from pixels in minutes."""
+    check_integer("n", n, 12)  # fewer would give no queries
     scenes = draw_scenes(n, seed)
     pairs = PairedDataset(
         images=scenes.images,
@@ -77,9 +78,8 @@ def draw_scenes(n: int, seed: int = 0, size: int = 96, workers: int | None = Non
     >>> scenes.tags[2]
     'travel dogs downtown car'
     """
-    for name, value, lowest in (("n", n, 1), ("seed", seed, 0), ("size", size, 16)):
-        if value < lowest:
-            raise InputError(f"{name} must be at least {lowest}, got {value}.")
+    for name, value, least in (("n", n, 1), ("seed", seed, 0), ("size", size, 16)):
+        check_integer(name, value, least)
     if workers is not None and workers < 1:
         raise InputError(f"workers must be at least 1, got {workers}. Omit it to use every core.")
     n_processes = max(1, min(workers or cpu_count(), n // MIN_PER_PROCESS))
