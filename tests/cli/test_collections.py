@@ -251,8 +251,8 @@ MISTAKES = {
     "--key KEY, got TEXT and --image": ["search", "COLLECTION", "sea", "--image", "x.jpg"],
     "--k must be a positive integer, got 0": ["search", "COLLECTION", "sea", "-k", "0"],
     "--radius must be a non-negative integer": ["search", "COLLECTION", "x", "--radius", "-1"],
-    "Unknown field 'yaer'. Did you mean 'year'? Valid fields: key, text, path, labels, year": [
-        *("search", "COLLECTION", "sea", "--where", "yaer > 2000"),
+    "Unknown field 'yearr'. Did you mean 'year'? Valid fields: key, text, path, labels, year": [
+        *("search", "COLLECTION", "sea", "--where", "yearr > 2000"),
     ],
     "must end in .jsonl, got 'all.csv'": ["export", "COLLECTION", "--out", "all.csv"],
     "must end in .jsonl, got 'all'": ["export", "COLLECTION", "--out", "all"],

@@ -158,7 +158,7 @@ MISTAKES = {
     ),
     "Unknown device 'tpu'": "train scenes --device tpu --out x",
     "corrhash datasets check DATASET": "datasets check",
-    "Unknown arguments 'chek scenes'. Usage: corrhash datasets": "datasets chek scenes",
+    "Unknown arguments 'checks scenes'. Usage: corrhash datasets": "datasets checks scenes",
     "--sheet applies to corrhash datasets check DATASET only": "datasets scenes --sheet x.png",
     "Error: n must be an integer, got 'abc'": "datasets check synthetic --data n=abc",
     "Error: n must be at least 12, got 10": "datasets check scenes --data n=10",

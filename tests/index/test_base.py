@@ -19,11 +19,11 @@ def test_unknown_field_of_a_filter_is_refused(uri):
     assert index.search(codes, where="year = 1").k == 0  # an empty index has no fields yet
     metadata = [{"year": 1}, {"year": 2, "place": "Paris"}, {}]
     index.add([0, 1, 2], codes, [Item(str(i), metadata=of) for i, of in enumerate(metadata)])
-    for where in ("yaer = 1", "not yaer = 1", "year = 1 or (yaer = 1 and 'x' in labels)"):
+    for where in ("yearr = 1", "not yearr = 1", "year = 1 or (yearr = 1 and 'x' in labels)"):
         for use in (index.select, lambda where: index.search(codes, where=where)):
             with pytest.raises(
                 InputError,
-                match=r"^Unknown field 'yaer'. Did you mean 'year'\? "
+                match=r"^Unknown field 'yearr'. Did you mean 'year'\? "
                 r"Valid fields: key, text, path, labels, place, year\.$",
             ):
                 use(where)
