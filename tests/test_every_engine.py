@@ -358,6 +358,15 @@ def test_many_ids_are_deleted_at_once(scheme, uri):
     assert sorted(index.search(random_codes(1, 16), n).rows[0]) == list(range(n, n + 10))
 
 
+def test_verify_accepts_what_was_written(uri):
+    index = open_index(uri, 16)
+    codes = random_codes(60, 16)
+    index.add(np.arange(60), {"image": codes, "text": codes}, items_of_many_kinds())
+    index.delete([3])
+    index.upsert([4, 5], codes[:2], [Item("4", metadata={"year": 2.5}), Item()])
+    index.verify()
+
+
 def test_empty_write_changes_nothing(uri):
     index = open_index(uri, 16)
     index.add([], random_codes(0, 16), [])

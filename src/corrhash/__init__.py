@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         supervise,
     )
     from corrhash.datasets.records import Record
-    from corrhash.errors import InputError
+    from corrhash.errors import InputError, StorageError
     from corrhash.experiments.evaluation import evaluate_hasher
     from corrhash.index import CodeIndex, Item, open_index
     from corrhash.index.ranking import Ranking
@@ -59,7 +59,7 @@ else:
                 "load_dataset",
                 "supervise",
             ),
-            "corrhash.errors": ("InputError",),
+            "corrhash.errors": ("InputError", "StorageError"),
             "corrhash.experiments.evaluation": ("evaluate_hasher",),
             "corrhash.index": ("CodeIndex", "Item", "open_index"),
             "corrhash.methods": (
@@ -116,6 +116,7 @@ __all__ = [
     "Scores",
     "SePH",
     "Similarity",
+    "StorageError",
     "Training",
     "__version__",
     "evaluate",

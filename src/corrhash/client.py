@@ -16,7 +16,7 @@ from corrhash._progress import report
 from corrhash.collection.base import Added, Match, Query, SearchableCollection, SearchOptions
 from corrhash.datasets.images import open_image, shrink_for_upload
 from corrhash.datasets.records import Record, UnreadableRecord, as_record
-from corrhash.errors import InputError
+from corrhash.errors import InputError, StorageError
 from corrhash.index.filters import format_filter
 from corrhash.index.items import SHOWN, Item, check_fields
 
@@ -164,7 +164,8 @@ class Client(SearchableCollection):
                 f"Cannot connect to {self.url}: {error}. Start the service with corrhash serve."
             ) from error
         if response.status >= 400 and response.status not in allowed:
-            raise InputError(_error_message(response))
+            kind = InputError if response.status < 500 else StorageError
+            raise kind(_error_message(response))
         return response
 
 

@@ -52,6 +52,22 @@ class ParameterError(InputError):
         return f"{self.name} {self.problem}"
 
 
+class StorageError(RuntimeError):
+    """Raised when stored data cannot be read or written; commands print its message, too.
+
+    Attributes
+    ----------
+    problem : ``busy`` if a later attempt can succeed, ``full`` if space is missing, or ``failed``.
+    """
+
+    def __init__(self, message: str, problem: str = "failed") -> None:
+        super().__init__(message, problem)  # both, so that the error can be pickled
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class MissingPackageError(InputError, ImportError):
     """Raised when an optional package is not installed; the message names the extra."""
 

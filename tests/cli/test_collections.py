@@ -184,6 +184,19 @@ def test_info(collection):
         assert line in [" ".join(words.split()) for words in said.splitlines()]
 
 
+def test_info_verifies_on_request(collection, model, tmp_path, monkeypatch, capsys):
+    assert "integrity" not in run("info", collection).output
+    assert "verified" in run("info", collection, "--verify").output
+    copy = tmp_path / "copy"
+    run("copy", collection, copy)
+    path = copy / "collection.db"
+    content = path.read_bytes()
+    path.write_bytes(content[:8192] + bytes(len(content) - 8192))
+    message = fail(monkeypatch, capsys, "info", copy, "--verify")
+    assert "damaged" in message
+    assert "Restore it from a backup" in message
+
+
 def test_export(collection, world, tmp_path):
     assert "Exported 30 items" in run("export", collection, "--out", tmp_path / "all.jsonl").output
     lines = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]

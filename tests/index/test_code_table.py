@@ -58,6 +58,7 @@ def test_view_does_not_change(n_bits):
     table.upsert(np.arange(10), random_codes(10, n_bits))
     view = table.view()
     before = view.ids.copy(), view.planes.copy()
+    table.upsert(np.array([3]), random_codes(1, n_bits, 4))
     table.upsert(np.arange(10, 30), random_codes(20, n_bits, 1))
     table.upsert(np.array([40]), random_codes(1, n_bits, 2))
     table.upsert(np.array([35]), random_codes(1, n_bits, 3))
@@ -67,10 +68,26 @@ def test_view_does_not_change(n_bits):
     assert len(table) == 29
 
 
-def test_rows_of_finds_known_ids():
-    rows, there = rows_of(np.array([2, 5, 9]), np.array([9, 3, 2, 10]))
-    assert rows.tolist() == [2, 0]
-    assert there.tolist() == [True, False, True, False]
+@pytest.mark.parametrize(
+    ("known", "rows", "exists"),
+    [
+        ([2, 5, 9], [2, 0], [True, False, True, False]),
+        ([2, 3, 4], [1, 0], [False, True, True, False]),  # no gaps
+        ([], [], [False] * 4),
+    ],
+)
+def test_rows_of_finds_known_ids(known, rows, exists):
+    found = rows_of(np.array(known, dtype=np.int64), np.array([9, 3, 2, 10]))
+    assert [array.tolist() for array in found] == [rows, exists]
+
+
+def test_ids_are_those_of_either_modality():
+    tables, codes = CodeTables(16), random_codes(3, 16)
+    for modality, ids in (("image", [1, 4]), ("text", [1, 4]), ("text", [2])):
+        tables.tables[modality].upsert(np.array(ids), codes[: len(ids)])
+        assert tables.ids().tolist() == sorted({1, 4, *ids})
+    tables.delete(np.array([1, 4]))
+    assert tables.ids().tolist() == [2]
 
 
 def assert_same_rankings(table, expected, queries, k):

@@ -1,4 +1,4 @@
-"""SQLiteIndex: change log, transactions, full and read-only disks, concurrent writers."""
+"""SQLiteIndex: change log, transactions, backups, concurrent threads and writers."""
 
 import sqlite3
 import subprocess
@@ -167,15 +167,6 @@ def test_multi_index_gives_the_same_results(folder, monkeypatch):
     np.testing.assert_array_equal(ranking.distances, expected.distances)
 
 
-def test_waiting_for_a_writer_ends_with_an_error(folder, monkeypatch):
-    monkeypatch.setattr(sqlite_storage, "BUSY_SECONDS", 0.2)
-    one, other = open_index(folder, 64), open_index(folder, 64)
-    with one.writing(), pytest.raises(InputError, match="Another process has been writing"):
-        other.add([0], random_codes(1))
-    other.add([0], random_codes(1))
-    assert len(one) == 1
-
-
 def test_threads_read_and_write_at_once(folder):
     index, codes = open_index(folder, 64), random_codes(400)
     failures = []
@@ -209,82 +200,6 @@ def test_backup_of_a_live_database_is_complete(folder, tmp_path):
     assert backup.search(codes, 1).rows.ravel().tolist() == list(range(10))
     backup.delete([3])
     assert len(backup) == 9
-
-
-ON_A_SMALL_DISK = """
-    import sys
-    import numpy as np
-    from corrhash import Codes, InputError
-    from corrhash.index import Item, open_index
-
-    folder = sys.argv[1] + "/c"
-    codes = Codes.from_continuous(np.random.default_rng(0).standard_normal((1000, 64)))
-    index = open_index(folder, 64)
-    rng, done = np.random.default_rng(1), 0
-    try:
-        while True:
-            items = [Item(str(i), thumbnail=rng.bytes(1000)) for i in range(done, done + 50)]
-            index.add(np.arange(done, done + 50), codes[done : done + 50], items)
-            done += 50
-    except InputError as error:
-        print(error)
-    again = open_index(folder, 64)
-    assert done > 0
-    assert len(index) == len(again) == done
-    ranking = again.search(codes[:done], 1)
-    assert ranking.distances.max() == 0 and len(again.get(ranking.rows[:5, 0])) == 5
-"""
-
-
-def on_small_disk(script, option, folder):
-    """Run a script on a file system of its own, with few bytes or read-only."""
-    tried = subprocess.run(["unshare", "-m", "true"], capture_output=True)
-    if tried.returncode:
-        pytest.skip("mounting a file system needs root and Linux")
-    mount = f'mount -t tmpfs -o {option} none "$1" && exec "$2" -c "$3" "$1"'
-    words = ["unshare", "-m", "bash", "-c", mount, "_", folder, sys.executable]
-    return subprocess.run(
-        [str(word) for word in [*words, textwrap.dedent(script)]], capture_output=True, text=True
-    )
-
-
-def test_full_disk_raises_and_keeps_stored_items(tmp_path):
-    result = on_small_disk(ON_A_SMALL_DISK, "size=1m", tmp_path)
-    assert result.returncode == 0, result.stderr
-    assert "Cannot write to" in result.stdout
-    assert "full" in result.stdout
-    assert "stored items are unchanged" in result.stdout
-
-
-ON_A_READ_ONLY_DISK = """
-    import subprocess, sys
-    import numpy as np
-    from corrhash import Codes, InputError
-    from corrhash.index import open_index
-
-    folder = sys.argv[1] + "/c"
-    codes = Codes.from_continuous(np.random.default_rng(0).standard_normal((10, 64)))
-    index = open_index(folder, 64)
-    index.add(np.arange(10), codes)
-    index.close()
-    subprocess.run(["mount", "-o", "remount,ro", sys.argv[1]], check=True)
-    index = open_index(folder, 64)
-    assert index.search(codes, 1).rows.ravel().tolist() == list(range(10))
-    for work in (lambda: index.add([11], codes[0]), lambda: open_index(sys.argv[1] + "/d", 64)):
-        try:
-            work()
-        except InputError as error:
-            print(error)
-    assert len(index) == 10
-"""
-
-
-def test_read_only_folder_can_be_searched(tmp_path):
-    result = on_small_disk(ON_A_READ_ONLY_DISK, "size=9m", tmp_path)
-    assert result.returncode == 0, result.stderr
-    assert "Cannot write to" in result.stdout
-    assert "attempt to write a readonly database" in result.stdout
-    assert "Read-only file system" in result.stdout
 
 
 WRITE_UNTIL_KILLED = """

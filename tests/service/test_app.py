@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from corrhash.collection.overview import make_overview
-from corrhash.errors import InputError
+from corrhash.errors import InputError, StorageError
 from corrhash.service.app import create_app
 from corrhash.service.limits import Limits
 from tests.service.conftest import TOKEN, N, fill, image_bytes
@@ -161,6 +161,17 @@ def test_errors_do_not_reveal_the_path(service, collection, monkeypatch):
     monkeypatch.setattr(collection.index, "search", fail)
     response = service.post("/api/v1/search/text", json={"text": TEXT})
     assert response.json()["error"] == "Cannot read the collection/items. Restore it."
+
+
+@pytest.mark.parametrize(("problem", "status"), [("busy", 503), ("full", 507), ("failed", 500)])
+def test_storage_errors_are_errors_of_the_server(service, collection, monkeypatch, problem, status):
+    def fail(*given, **options):
+        raise StorageError(f"Cannot write to {collection.uri}/items. Wait.", problem)
+
+    monkeypatch.setattr(collection.index, "search", fail)
+    response = service.post("/api/v1/search/text", json={"text": TEXT})
+    assert response.status_code == status
+    assert response.json()["error"] == "Cannot write to the collection/items. Wait."
 
 
 @pytest.mark.parametrize("uri", [".", "dogs", "no"])

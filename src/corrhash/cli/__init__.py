@@ -12,7 +12,7 @@ from corrhash import __version__
 from corrhash.cli import collections, demo, lists, models, serve, study, train
 from corrhash.cli.command import Command, Group
 from corrhash.cli.output import err, out
-from corrhash.errors import InputError, optional_packages
+from corrhash.errors import InputError, StorageError, optional_packages
 
 app = typer.Typer(
     cls=Group,
@@ -72,14 +72,14 @@ class _LogHandler(logging.Handler):
 
 
 def main() -> None:
-    """Run the command; print an ``InputError`` as one message, without a traceback."""
+    """Run the command; print errors about input and storage as one message, without a traceback."""
     log = logging.getLogger("corrhash")
     log.handlers = [_LogHandler()]
     log.setLevel(logging.INFO)
     try:
         with optional_packages("This command"):
             app()
-    except InputError as error:
+    except (InputError, StorageError) as error:
         err.print("Error:", style="bold red", end=" ")
         err.print(str(error), markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)

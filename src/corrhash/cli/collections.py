@@ -193,12 +193,15 @@ def search(
         print_line(f"Contact sheet: {sheet}")
 
 
-def info(collection: CollectionArgument) -> None:
+def info(
+    collection: CollectionArgument,
+    verify: Annotated[bool, typer.Option("--verify", help="Check everything for damage.")] = False,
+) -> None:
     """Show collection statistics."""
-    from corrhash.index import engine_of
+    from corrhash.index import open_index
 
     about = _about(collection)
-    index = engine_of(collection).open(collection, about["n_bits"])
+    index = open_index(collection, about["n_bits"])
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_row("items", f"{len(index):,}")
     table.add_row("bits", str(about["n_bits"]))
@@ -206,6 +209,9 @@ def info(collection: CollectionArgument) -> None:
     table.add_row("continuous codes", "stored" if about.get("store_continuous") else "not stored")
     table.add_row("fingerprint", str(about.get("fingerprint", "")))
     table.add_row("engine", type(index).__name__)
+    if verify:
+        index.verify()
+        table.add_row("integrity", "verified")
     out.print(table, highlight=False)
 
 
@@ -219,14 +225,13 @@ def export(
     another model, as long as the image files are still in place.
     """
     from corrhash._files import atomic_write
-    from corrhash.index import engine_of
+    from corrhash.index import open_index
     from corrhash.index.base import as_lines
 
     check_suffix(path, [".jsonl"], "an export")
-    about = _about(collection)
     n_items = 0
     with progress_bars(), atomic_write(path) as file:
-        for line in as_lines(engine_of(collection).open(collection, about["n_bits"])):
+        for line in as_lines(open_index(collection, _about(collection)["n_bits"])):
             file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
             n_items += 1
     print_line(f"Exported {n_items:,} items: {path}")

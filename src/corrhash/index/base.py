@@ -175,6 +175,12 @@ class CodeIndex(ABC):
         """Iterate over everything in ascending order of id, ``size`` items at a time."""
         return self._batches(check_k(size, "size"))
 
+    def verify(self) -> None:
+        """Read everything, and raise a StorageError unless it is readable and consistent."""
+        for entries in self.batches():
+            for modality, rows in entries.rows.items():
+                self._codes_of(entries.ids[rows], modality)
+
     @abstractmethod
     def new_ids(self, n: int) -> NDArray[np.int64]:
         """Return ``n`` unused ids, larger than all that exist."""

@@ -69,7 +69,10 @@ class CodeTables:
 
     def ids(self) -> NDArray[np.int64]:
         """Return all ids, ascending."""
-        return np.union1d(*(table.ids for table in self.tables.values()))
+        image, text = (self.tables[modality].ids for modality in MODALITIES)
+        if not len(text) or np.array_equal(image, text):
+            return image
+        return np.union1d(image, text)
 
     def within(self, ranges: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the stored ids in (n, 2) ranges, whose ends belong to them."""
@@ -171,7 +174,7 @@ class CodeTable:
         ids, planes = ids[order], codes.planes()[:, order]
         rows, exists = rows_of(self.ids, ids)
         if len(rows):
-            self._planes = np.ascontiguousarray(self._planes[:, : self._n])
+            self._planes = self._planes[:, : self._n].copy()
             self._planes[:, rows] = planes[:, exists]
             self._ids = self.ids
             self._multi_index = None
@@ -251,6 +254,9 @@ def rows_of(
     known: NDArray[np.int64], ids: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the rows of ids that are in the ascending ``known``, and a mask of these ids."""
+    if len(known) and known[-1] - known[0] + 1 == len(known):  # no gaps: nothing to search
+        exists = (ids >= known[0]) & (ids <= known[-1])
+        return ids[exists] - known[0], exists
     rows = np.searchsorted(known, ids)
     exists = np.zeros(len(ids), dtype=bool)
     inside = rows < len(known)

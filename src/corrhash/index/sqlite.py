@@ -1,19 +1,18 @@
 """SQLiteIndex: a folder whose SQLite database stores everything, with all codes in memory.
 
 The database is the durable copy, written in transactions by any number of processes. Searches scan
-a copy of the codes in memory. Before each search ``PRAGMA data_version`` reveals in microseconds
-whether another connection has committed, and the change log which codes to read again.
+a copy of the codes in memory. Before each search the newest version of the change log reveals in
+microseconds whether anything was written, and the log which codes to read again.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import RLock, get_ident
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -21,28 +20,28 @@ from numpy.typing import NDArray
 
 from corrhash._files import make_folder
 from corrhash.codes import Codes, check_n_bits
-from corrhash.errors import InputError
+from corrhash.errors import InputError, StorageError
 from corrhash.index.base import CodeIndex, check_stored_bits
 from corrhash.index.code_table import CodeTables
-from corrhash.index.filters import Filter, balanced
+from corrhash.index.filters import Filter
 from corrhash.index.items import Entries, Item
 from corrhash.index.ranking import Ranking
+from corrhash.index.sqlite_connections import Connections, reporting
+from corrhash.index.sqlite_filters import passing, select_ids
 from corrhash.index.sqlite_storage import (
     CHANGED,
     DATABASE_FILE,
     LOG_ROWS,
     ROWS,
     as_runs,
-    as_sql,
-    connect,
     create_database,
+    find_damage,
     insert_entries,
     parse_ids,
     read_about,
     read_batch,
     read_codes,
     read_items,
-    reporting,
     select_items,
 )
 
@@ -63,7 +62,8 @@ class SQLiteIndex(CodeIndex):
         found = read_about(path)
         if found is None:
             make_folder(path.parent)
-            create_database(path, {**(about or {}), "n_bits": check_n_bits(n_bits)})
+            with reporting(path, "write to"):
+                create_database(path, {**(about or {}), "n_bits": check_n_bits(n_bits)})
             found = read_about(path) or {}
         check_stored_bits(found, uri, n_bits)
         return cls(path.parent, found)
@@ -81,27 +81,24 @@ class SQLiteIndex(CodeIndex):
         self._multi_index = False
         self._codes = CodeTables(self.n_bits)
         self._version = -1  # of the change log, up to which the codes in memory are current
-        self._data_version = -1
-        self._lock = RLock()  # for the codes in memory and the connection that reads them
-        self._write_lock = RLock()
+        self._connections = Connections(self._path)
+        self._writer: sqlite3.Connection | None = None
         self._writing_thread: int | None = None
-        self._idle: deque[sqlite3.Connection] = deque()
-        with reporting(self._path):
-            self._reader, self._writer = connect(self._path), connect(self._path)
+        with self._reading() as connection, suppress(sqlite3.OperationalError):
+            connection.execute("PRAGMA journal_mode = WAL")  # backups can have another one
 
     def use_multi_index(self) -> None:
         """Answer single queries of 64 bits by multi-index hashing, which is exact too.
 
         It takes 48 bytes per code and is built when a search finds millions of codes.
         """
-        with self._lock:
+        with self._connections.lock:
             self._codes.use_multi_index()
             self._multi_index = True
 
     def close(self) -> None:
-        """Close all connections; the index cannot be used afterwards."""
-        for connection in (self._reader, self._writer, *self._idle):
-            connection.close()
+        """Close all connections; the next use opens new ones."""
+        self._connections.close()
 
     def __del__(self) -> None:
         with suppress(AttributeError, sqlite3.Error):
@@ -113,43 +110,46 @@ class SQLiteIndex(CodeIndex):
 
         Everything written inside is committed when the block ends, and nothing if it raises.
         """
-        with self._write_lock:
+        with self._connections.write_lock:
             if self._writing_thread is not None:  # inside another block of this thread
                 yield
                 return
-            with reporting(self._path, "write to"):
-                self._writer.execute("BEGIN IMMEDIATE")
-            self._writing_thread = get_ident()
-            try:
-                yield
+            with self._connections.lend() as connection:
                 with reporting(self._path, "write to"):
-                    self._writer.execute("COMMIT")
-            finally:
-                self._writing_thread = None
-                with suppress(sqlite3.Error):
-                    self._writer.rollback()
+                    connection.execute("BEGIN IMMEDIATE")
+                self._writer, self._writing_thread = connection, get_ident()
+                try:
+                    yield
+                    with self._writing() as connection:
+                        connection.execute("COMMIT")
+                finally:
+                    self._writer = self._writing_thread = None
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """Yield the connection of :meth:`writing`."""
+        with reporting(self._path, "write to"):
+            self._connections.check_process()
+            assert self._writer is not None
+            yield self._writer
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """Lend a connection; inside :meth:`writing` the one that sees uncommitted writes."""
-        with reporting(self._path):
-            if self._writing_thread == get_ident():
-                yield self._writer
-                return
-            try:
-                connection = self._idle.pop()
-            except IndexError:
-                connection = connect(self._path)
-            yield connection
-            self._idle.append(connection)
+        if self._writing_thread == get_ident():
+            with self._writing() as connection:
+                yield connection
+        else:
+            with reporting(self._path), self._connections.lend() as connection:
+                yield connection
 
     def _upsert(self, entries: Entries) -> None:
         if not len(entries):
             return
-        with reporting(self._path, "write to"):
-            self._drop(self._existing(entries.ids))
+        with self._writing() as connection:
+            _drop(connection, self._existing(entries.ids))
             try:
-                insert_entries(self._writer, entries)
+                insert_entries(connection, entries)
             except sqlite3.IntegrityError as error:
                 given = {
                     item.key: number
@@ -161,29 +161,14 @@ class SQLiteIndex(CodeIndex):
                             f"Key {key!r} is already stored under id {number}."
                         ) from error
                 raise
-            self._log(np.sort(entries.ids))
+            _log(connection, np.sort(entries.ids))
 
     def _delete(self, ids: NDArray[np.int64]) -> int:
         existing = self._existing(ids)
-        with reporting(self._path, "write to"):
-            self._drop(existing)
-            self._log(existing)
+        with self._writing() as connection:
+            _drop(connection, existing)
+            _log(connection, existing)
         return len(existing)
-
-    def _drop(self, ids: NDArray[np.int64]) -> None:
-        rows = ((number,) for number in ids.tolist())
-        self._writer.executemany("DELETE FROM items WHERE id = ?", rows)
-
-    def _log(self, ids: NDArray[np.int64]) -> None:
-        """Add ascending ids to the change log, and remove its oldest rows."""
-        self._writer.executemany(
-            "INSERT INTO changes (first, last) VALUES (?, ?)",  # version: the largest + 1
-            as_runs(ids),
-        )
-        self._writer.execute(
-            "DELETE FROM changes WHERE version <= (SELECT max(version) FROM changes) - ?",
-            (LOG_ROWS,),
-        )
 
     def _existing(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         with self._reading() as connection:
@@ -198,48 +183,51 @@ class SQLiteIndex(CodeIndex):
         return np.sort(np.concatenate(found))
 
     def _search(self, queries: Codes, k: int, modality: str, where: Filter | None) -> Ranking:
-        with self._lock, reporting(self._path):
-            self._refresh()
-            view = self._codes.view(modality, where, self._passing)
+        with self._current_codes() as connection:
+
+            def ids(where: Filter) -> NDArray[np.int64]:
+                every = self._codes.ids()
+                return every[passing(connection, where, every)]
+
+            view = self._codes.view(modality, where, ids)
         return view.nearest(queries, k)
 
-    def _refresh(self) -> None:
-        """Bring the codes in memory up to date."""
-        (data_version,) = self._reader.execute("PRAGMA data_version").fetchone()
-        if data_version != self._data_version:
-            with _transaction(self._reader):
-                self._apply_changes()
-            self._data_version = data_version
+    @contextmanager
+    def _current_codes(self) -> Iterator[sqlite3.Connection]:
+        """Bring the codes in memory up to date, and read the same version inside the block."""
+        connections = self._connections
+        with connections.lock, reporting(self._path), connections.lend() as connection:
+            connection.execute("BEGIN")
+            self._refresh(connection)
+            yield connection
+            connection.execute("COMMIT")
 
-    def _apply_changes(self) -> None:
+    def _refresh(self, connection: sqlite3.Connection) -> None:
         """Read the codes that were written since the last time."""
-        oldest, newest = self._reader.execute(
-            "SELECT (SELECT min(version) FROM changes), (SELECT max(version) FROM changes)"
-        ).fetchone()
+        (newest,) = connection.execute("SELECT max(version) FROM changes").fetchone()
         if newest == self._version:
             return
-        if self._version < oldest:
+        (oldest,) = connection.execute("SELECT min(version) FROM changes").fetchone()
+        if oldest <= self._version < newest:
+            runs = connection.execute(
+                "SELECT first, last FROM changes WHERE version > ?", (self._version,)
+            ).fetchall()
+            changed = read_codes(connection, self.n_bits, CHANGED, self._version)
+            self._codes.replace(self._codes.within(np.array(runs)), changed)
+        else:
             self._codes = CodeTables(self.n_bits)
             if self._multi_index:
                 self._codes.use_multi_index()
-            self._codes.replace(np.empty(0, np.int64), read_codes(self._reader, self.n_bits))
-        else:
-            runs = self._reader.execute(
-                "SELECT first, last FROM changes WHERE version > ?", (self._version,)
-            ).fetchall()
-            changed = read_codes(self._reader, self.n_bits, CHANGED, self._version)
-            self._codes.replace(self._codes.within(np.array(runs)), changed)
+            self._codes.replace(np.empty(0, np.int64), read_codes(connection, self.n_bits))
         self._version = newest
-
-    def _passing(self, where: Filter) -> NDArray[np.int64]:
-        """Return the ascending ids that pass a filter, of the same version as the codes."""
-        with _transaction(self._reader):
-            self._apply_changes()
-            return _ids_passing(self._reader, where)
 
     def _select(self, where: Filter) -> NDArray[np.int64]:
         with self._reading() as connection:
-            return _ids_passing(connection, where)
+            connection.execute("SAVEPOINT filtering")
+            every = select_ids(connection, "codes", [])
+            found = every[passing(connection, where, every)]
+            connection.execute("RELEASE filtering")
+        return found
 
     def _metadata_names(self) -> list[str]:
         # One look into the index of values per name, however many items there are.
@@ -256,11 +244,10 @@ class SQLiteIndex(CodeIndex):
         sql = f"{select_items(names)} WHERE items.id IN (SELECT value FROM json_each(?))"
         with self._reading() as connection:
             rows = connection.execute(sql, (json.dumps(ids.tolist()),)).fetchall()
-        return dict(zip((row[0] for row in rows), read_items(names, rows), strict=True))
+            return dict(zip((row[0] for row in rows), read_items(names, rows), strict=True))
 
     def _codes_of(self, ids: NDArray[np.int64], modality: str) -> tuple[NDArray[np.int64], Codes]:
-        with self._lock, reporting(self._path):
-            self._refresh()
+        with self._current_codes():
             view = self._codes.tables[modality].view()
         return view.codes(ids)
 
@@ -284,9 +271,20 @@ class SQLiteIndex(CodeIndex):
         return found
 
     def _write_about(self, about: dict[str, Any]) -> None:
-        with reporting(self._path, "write to"):
-            self._writer.execute(
+        with self._writing() as connection:
+            connection.execute(
                 "UPDATE meta SET value = ? WHERE name = 'about'", (json.dumps(about),)
+            )
+
+    def verify(self) -> None:
+        """Check the database file, and that its tables agree; raise a StorageError if not."""
+        with self._reading() as connection:
+            connection.execute("BEGIN")
+            problem = next(find_damage(connection), None)
+            connection.execute("COMMIT")
+        if problem is not None:
+            raise StorageError(
+                f"{self._path} is damaged: {problem}. Restore it from a backup, or create it again."
             )
 
     def new_ids(self, n: int) -> NDArray[np.int64]:
@@ -312,26 +310,18 @@ class SQLiteIndex(CodeIndex):
             return int(connection.execute("SELECT count(*) FROM codes").fetchone()[0])
 
 
-def _ids_passing(connection: sqlite3.Connection, where: Filter) -> NDArray[np.int64]:
-    """Return the ascending ids that pass a filter."""
-    condition, parameters = as_sql(balanced(where))
-    sql = f"SELECT group_concat(id) FROM codes WHERE {condition}"
-    try:
-        (text,) = connection.execute(sql, parameters).fetchone()
-    except sqlite3.OperationalError as error:
-        if "too many SQL variables" not in str(error):
-            raise
-        raise InputError(
-            f"The filter has too many conditions ({error}). Make it shorter."
-        ) from error
-    return np.sort(parse_ids(text))
+def _drop(connection: sqlite3.Connection, ids: NDArray[np.int64]) -> None:
+    rows = ((number,) for number in ids.tolist())
+    connection.executemany("DELETE FROM items WHERE id = ?", rows)
 
 
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Read one version of the database inside the block."""
-    connection.execute("BEGIN")
-    try:
-        yield
-    finally:
-        connection.rollback()
+def _log(connection: sqlite3.Connection, ids: NDArray[np.int64]) -> None:
+    """Add ascending ids to the change log, and remove its oldest rows."""
+    connection.executemany(
+        "INSERT INTO changes (first, last) VALUES (?, ?)",  # version: the largest + 1
+        as_runs(ids),
+    )
+    connection.execute(
+        "DELETE FROM changes WHERE version <= (SELECT max(version) FROM changes) - ?",
+        (LOG_ROWS,),
+    )

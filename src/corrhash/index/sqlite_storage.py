@@ -1,12 +1,11 @@
-"""The SQLite database of a collection: schema, connections, errors, and rows in and out."""
+"""The SQLite database of a collection: schema, rows in and out, and the search for damage."""
 
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,21 +16,13 @@ from numpy.typing import NDArray
 from corrhash._files import atomic_write
 from corrhash.codes import Codes, check_n_bits
 from corrhash.errors import InputError
-from corrhash.index.filters import TEXT_FIELDS, And, Compare, Filter, HasLabel, Not, Or, kind_of
-from corrhash.index.items import (
-    FIELDS,
-    LARGEST_ID,
-    MODALITIES,
-    Entries,
-    Item,
-    by_modality,
-)
+from corrhash.index.filters import kind_of
+from corrhash.index.items import FIELDS, LARGEST_ID, MODALITIES, Entries, Item, by_modality
+from corrhash.index.sqlite_connections import Connections, reporting
 
 DATABASE_FILE = "collection.db"
 APPLICATION_ID = 0x63687368  # "chsh"
 SCHEMA_VERSION = 2
-BUSY_SECONDS = 60.0
-"""How long a writer waits for another one."""
 
 ROWS = 1 << 18
 """Codes or ids that one statement reads, so that its result stays far below SQLite's 1 GB."""
@@ -127,7 +118,7 @@ def read_about(path: Path) -> dict[str, Any] | None:
     with reporting(path):
         if not path.is_file():
             return None
-        with closing(_open(path, _access(path))) as connection:
+        with closing(Connections(path)) as connections, connections.lend() as connection:
             (application_id,) = connection.execute("PRAGMA application_id").fetchone()
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if application_id != APPLICATION_ID:
@@ -141,99 +132,6 @@ def read_about(path: Path) -> dict[str, Any] | None:
         about = dict(json.loads(text))
         about["n_bits"] = check_n_bits(about["n_bits"])
         return about
-
-
-def connect(path: Path) -> sqlite3.Connection:
-    """Open a connection, which one thread at a time can use; read-only where writing is denied."""
-    access = _access(path)
-    connection = _open(path, access)
-    if access == "mode=rw":
-        connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA journal_size_limit = 67108864")
-    connection.execute("PRAGMA cache_size = -16384")
-    return connection
-
-
-def _access(path: Path) -> str:
-    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
-        return "mode=rw"
-    # Without a log nobody is writing, and SQLite cannot create one here either.
-    return "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "immutable=1"
-
-
-def _open(path: Path, access: str) -> sqlite3.Connection:
-    uri = f"{path.absolute().as_uri()}?{access}"
-    return sqlite3.connect(
-        uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-    )
-
-
-@contextmanager
-def reporting(path: Path, action: str = "read") -> Iterator[None]:
-    """Turn errors of SQLite, of the disk and of damaged content into InputError."""
-    try:
-        yield
-    except InputError:
-        raise
-    except (sqlite3.Error, OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(_message(path, action, error)) from error
-
-
-def _message(path: Path, action: str, error: Exception) -> str:
-    name = getattr(error, "sqlite_errorname", "")
-    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return (
-            f"Another process has been writing to {path} for more than {BUSY_SECONDS:.0f} s. "
-            "Try again when it has finished."
-        )
-    if isinstance(error, UnicodeEncodeError):
-        return f"The text {error.object!r} is not valid Unicode. Correct or omit it."
-    problem = f"Cannot {action} {path}: {getattr(error, 'strerror', None) or error}."
-    if isinstance(error, OSError) or name.startswith(
-        ("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_IOERR", "SQLITE_CANTOPEN")
-    ):
-        return f"{problem} Check the free space and the permissions; stored items are unchanged."
-    return f"{problem} The file is damaged. Restore it from a backup."
-
-
-def as_sql(where: Filter) -> tuple[str, list[Any]]:
-    """Translate a filter to a condition on ``id`` and its parameters.
-
-    >>> as_sql(HasLabel("dog"))
-    ('id IN (SELECT id FROM labels WHERE label = ?)', ['dog'])
-    """
-    match where:
-        case Compare(field, operator, value) if field in TEXT_FIELDS:
-            if not isinstance(value, str):
-                return "FALSE", []
-            # The index of keys has no empty ones, which these comparisons exclude anyway.
-            uses_index = field == "key" and operator in ("=", ">", ">=") and value
-            found = f"{field} {_SQL[operator]} ?" + (" AND key <> ''" if uses_index else "")
-            return f"id IN (SELECT id FROM items WHERE {found})", [value]
-        case Compare(field, operator, value):
-            found = f"name = ? AND kind = ? AND value {_SQL[operator]} ?"
-            return f"id IN (SELECT id FROM fields WHERE {found})", [field, kind_of(value), value]
-        case HasLabel(label):
-            return "id IN (SELECT id FROM labels WHERE label = ?)", [label]
-        case Not(part):
-            condition, parameters = as_sql(part)
-            return f"NOT {condition}", parameters
-        case And(parts):
-            return _joined(parts, "AND", "TRUE")
-        case Or(parts):
-            return _joined(parts, "OR", "FALSE")
-
-
-_SQL = {"=": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-
-
-def _joined(parts: Sequence[Filter], word: str, empty: str) -> tuple[str, list[Any]]:
-    conditions = [as_sql(part) for part in parts]
-    text = f" {word} ".join(condition for condition, _ in conditions)
-    return f"({text or empty})", [value for _, values in conditions for value in values]
 
 
 def insert_entries(connection: sqlite3.Connection, entries: Entries) -> None:
@@ -341,6 +239,33 @@ def read_batch(
         codes[modality] = _as_codes(packed, len(coded), n_bits)
     ids = np.array([values[0] for values in rows], dtype=np.int64)
     return Entries(ids, codes, places, read_items(FIELDS, rows))
+
+
+def find_damage(connection: sqlite3.Connection) -> Iterator[str]:
+    """Yield what is wrong with a database: damaged pages, violated constraints, stray rows."""
+    for (line,) in connection.execute("PRAGMA integrity_check"):
+        if line != "ok":
+            yield line
+    for table, number, parent, _ in connection.execute("PRAGMA foreign_key_check"):
+        yield f"{table} has a row {number or ''} that belongs to none of {parent}"
+    for (number,) in connection.execute("SELECT id FROM items EXCEPT SELECT id FROM codes"):
+        yield f"item {number} has no code"
+    items = connection.execute("SELECT id, labels, metadata FROM items ORDER BY id")
+    last = -1
+    while rows := items.fetchmany(10_000):
+        span, last = (last, rows[-1][0]), rows[-1][0]
+        expected: dict[str, set[tuple[Any, ...]]] = {
+            "labels": {(row[0], label) for row in rows for label in json.loads(row[1])},
+            "fields": {
+                (row[0], name, kind_of(value), value)
+                for row in rows
+                for name, value in json.loads(row[2]).items()
+            },
+        }
+        for table, wanted in expected.items():
+            sql = f"SELECT * FROM {table} WHERE id > ? AND id <= ?"
+            for wrong in wanted.symmetric_difference(connection.execute(sql, span)):
+                yield f"the {table} of item {wrong[0]} differ from those in the table of {table}"
 
 
 CHANGED = """id IN (

@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from corrhash.errors import InputError, validation_problem
+from corrhash.errors import InputError, StorageError, validation_problem
 from corrhash.service.telemetry import current_request, log
 
 MESSAGES = {
@@ -19,6 +19,9 @@ MESSAGES = {
     "Method Not Allowed": "Method not allowed. See /api/v1/openapi.json for the API.",
 }
 """Replacements for the framework's default messages."""
+
+STORAGE_STATUS = {"busy": 503, "full": 507, "failed": 500}
+"""The status for each problem of a StorageError."""
 
 
 def error_response(
@@ -36,6 +39,12 @@ def add_error_handlers(app: FastAPI, uri: str) -> None:
     async def on_input_error(request: Request, error: Exception) -> JSONResponse:
         return error_response(422, str(error).replace(location, "the collection"))
 
+    async def on_storage_error(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, StorageError)
+        log.error("storage error", exc_info=error)
+        message = str(error).replace(location, "the collection")
+        return error_response(STORAGE_STATUS[error.problem], message)
+
     async def on_validation_error(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
         return error_response(422, _validation_message(error.errors()))
@@ -51,6 +60,7 @@ def add_error_handlers(app: FastAPI, uri: str) -> None:
         return error_response(500, "Internal error. The log has details under this request id.")
 
     app.add_exception_handler(InputError, on_input_error)
+    app.add_exception_handler(StorageError, on_storage_error)
     app.add_exception_handler(RequestValidationError, on_validation_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_defect)
