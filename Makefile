@@ -15,7 +15,7 @@ help:
 	@echo "make format      format the code with ruff"
 	@echo "make types       check types with mypy"
 	@echo "make bench       measure speed against faiss, usearch, NumPy and PyTorch"
-	@echo "make durability  kill writers and servers at random and count lost items"
+	@echo "make durability  kill writers and servers, cut the power, and count lost items"
 	@echo "make docs        build the documentation in site/"
 	@echo "make wheel       build the package in dist/"
 	@echo "make clean       remove everything the other targets create"

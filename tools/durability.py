@@ -1,9 +1,9 @@
-"""Kill writers and servers at random moments, and count lost items: ``make durability``.
+"""Kill writers and servers, cut the power, and count lost items: ``make durability``.
 
 A writer adds batches and acknowledges each one. It, or the server that it writes to, is killed with
-SIGKILL at a random moment. Then every acknowledged item must exist with its codes, text and
-metadata, and no batch can be stored in part. An item is a function of its number, so that damage is
-detected.
+SIGKILL at a random moment, or the folder is rebuilt as a power loss may leave it. Then every
+acknowledged item must exist with its codes, text and metadata, no batch can be stored in part, and
+the engine must find no damage. An item is a function of its number, so that damage is detected.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import random
 import secrets
+import subprocess
 import sys
 import tempfile
 import time
@@ -30,18 +31,22 @@ import scipy.sparse as sp
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
+from tools import power_loss  # noqa: E402
 from tools.milvus_server import ADDRESS, MilvusServer, enter_namespace, why_not  # noqa: E402
 
 from corrhash.collection.collection import Collection  # noqa: E402
 from corrhash.datasets import PairedDataset, make_pairs  # noqa: E402
 from corrhash.datasets.base import is_empty_text  # noqa: E402
 from corrhash.datasets.records import Record  # noqa: E402
+from corrhash.errors import StorageError  # noqa: E402
 from corrhash.index.items import FIELDS  # noqa: E402
 from corrhash.methods import METHODS  # noqa: E402
 from corrhash.model import Model  # noqa: E402
 
 BATCH = 20
 READY = b"ready"
+ACKNOWLEDGED = "acknowledged"
+"""The file in which a writer whose power is cut acknowledges batches."""
 
 # Writers are forked from a process that has imported slow modules, but no engine: its threads and
 # connections would not survive a fork.
@@ -108,6 +113,26 @@ def write(uri: str, model: str, first_batch: int, pipe: Connection) -> None:
         batch += 1
 
 
+def write_some(uri: str, model: str, first_batch: int, n: int) -> None:
+    """Add ``n`` batches and acknowledge each one in a file; close the database now and then."""
+    collection = Collection.open(uri, model)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    acknowledged = os.open(Path(uri) / ACKNOWLEDGED, flags)
+    for batch in range(first_batch, first_batch + n):
+        collection.add([record(batch * BATCH + i) for i in range(BATCH)])
+        os.write(acknowledged, f"{batch}\n".encode())
+        if batch % 5 == 0:
+            collection.index.close()  # type: ignore[attr-defined]
+
+
+@dataclass
+class Batches:
+    """Batches that were acknowledged."""
+
+    first: int
+    acknowledged: list[int]
+
+
 class Writer:
     """A writing process and the batches that it has acknowledged."""
 
@@ -150,10 +175,15 @@ class Writer:
         self.process.close()
 
 
-def check(uri: str, model: Path, writers: Iterable[Writer]) -> Count:
+def check(uri: str, model: Path, writers: Iterable[Writer | Batches]) -> Count:
     """Compare the stored items with the acknowledged and the expected ones."""
     collection = Collection.open(uri, model)
     count = Count(rounds=1)
+    try:
+        collection.index.verify()
+    except StorageError as error:
+        print(error)
+        count.damaged += 1
     for writer in writers:
         count.acknowledged += len(writer.acknowledged) * BATCH
         last = max(writer.acknowledged, default=writer.first - 1)
@@ -210,6 +240,66 @@ def kill_writers(uri: str, model: Path, rounds: int, seed: int = 0) -> Count:
     return total
 
 
+def kill_one_of_two(uri: str, model: Path, rounds: int, seed: int = 0) -> Count:
+    """Kill one of two writers while the other one and a reader continue."""
+    rng, total, first = random.Random(seed), Count(), 0
+    reader = Collection.open(uri, model)
+    query = reader.model.hasher.encode_image(record(0).image[None])
+    for _ in range(rounds):
+        writers = [Writer(uri, model, first), Writer(uri, model, first + 1_000_000)]
+        for writer in writers:
+            writer.go()
+        victim, survivor = rng.sample(writers, 2)
+        end = time.monotonic() + rng.uniform(0, 0.3)
+        torn, size = 0, len(reader)
+        while min(len(writer.acknowledged) for writer in writers) < 1 or time.monotonic() < end:
+            torn += len(reader) % BATCH != 0 or len(reader) < size
+            size, found = len(reader), reader.nearest(query, 1_000_000).rows.shape[1]
+            torn += found % BATCH != 0 or found < size
+            for writer in writers:
+                writer.listen(0.005)
+        victim.kill()
+        survivor.wait_for(len(survivor.acknowledged) + 2)
+        survivor.kill()
+        first += max(max(writer.acknowledged) - writer.first for writer in writers) + 2
+        total += check(uri, model, writers) + Count(torn=torn)
+        if total.rounds % 10 == 0:
+            show("so far", total)
+    return total
+
+
+def lose_power(folder: Path, model: Path, rounds: int, seed: int = 0) -> Count:
+    """Rebuild a collection as a power loss at a random moment may leave it, and continue with it.
+
+    The moment is one of the writer's calls of write, fsync and so on.
+    """
+    rng, total, batch = random.Random(seed), Count(), 0
+    folder, library = folder.resolve(), power_loss.compile_recorder(model.parent)
+    journal = model.parent / "journal"
+    code = f"from tools.durability import write_some; write_some({str(folder)!r}, {str(model)!r}, "
+    for _ in range(rounds):
+        disk = power_loss.Disk(folder)
+        environment = power_loss.recording(library, folder, journal)
+        environment["PYTHONPATH"] = os.pathsep.join(sys.path[:2])
+        words = [sys.executable, "-c", f"{code}{batch}, {rng.randint(2, 30)})"]
+        subprocess.run(words, check=True, env=environment)
+        calls = power_loss.read_journal(journal)
+        journal.unlink()
+        if not any(call.operation == "s" and call.path.name.endswith("-wal") for call in calls):
+            raise RuntimeError("No sync was recorded.")
+        lines = b""
+        for call in calls[: rng.randint(0, len(calls))]:
+            disk.apply(call)
+            lines += call.data if call.path.name == ACKNOWLEDGED else b""
+        disk.lose_power(rng)
+        acknowledged = Batches(batch, [int(line) for line in lines.split()])
+        total += check(str(folder), model, [acknowledged])
+        batch = max([batch, *acknowledged.acknowledged]) + 2
+        if total.rounds % 10 == 0:
+            show("so far", total)
+    return total
+
+
 def kill_servers(uri: str, model: Path, server: Any, rounds: int, seed: int = 0) -> Count:
     """Kill the server of a writer that continues when the server is back."""
     rng, total, batch = random.Random(seed), Count(), 0
@@ -227,11 +317,26 @@ def kill_servers(uri: str, model: Path, server: Any, rounds: int, seed: int = 0)
     return total
 
 
-def on_folder(folder: Path, rounds: int) -> Count:
-    """Run rounds on a new collection in a folder."""
-    make_model(folder / "model")
-    Collection.create(folder / "collection", folder / "model")
-    return kill_writers(str(folder / "collection"), folder / "model", rounds)
+def on_folder(folder: Path, alone: int, together: int, power: int) -> dict[str, Count]:
+    """Run rounds of each kind on new collections in folders."""
+    model = folder / "model"
+    make_model(model)
+    kinds: dict[str, tuple[int, Callable[[Path], Count]]] = {
+        "folder, writer killed": (alone, lambda new: kill_writers(str(new), model, alone)),
+        "folder, one of two writers killed": (
+            together,
+            lambda new: kill_one_of_two(str(new), model, together),
+        ),
+        "folder, power lost": (power, lambda new: lose_power(new, model, power)),
+    }
+    counts = {}
+    for name, (rounds, work) in kinds.items():
+        if rounds:
+            new = folder / secrets.token_hex(4)
+            Collection.create(new, model)
+            counts[name] = work(new)
+            show(name, counts[name])
+    return counts
 
 
 def on_milvus(folder: Path, rounds: int) -> dict[str, Count]:
@@ -266,7 +371,9 @@ def show(name: str, count: Count) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=int, default=100, help="rounds on a folder")
+    parser.add_argument("--folder", type=int, default=150, help="rounds on a folder")
+    parser.add_argument("--together", type=int, default=50, help="rounds with two writers")
+    parser.add_argument("--power", type=int, default=50, help="power losses")
     parser.add_argument("--milvus", type=int, default=5, help="rounds of each kind on Milvus")
     arguments = parser.parse_args()
     reason = why_not() if arguments.milvus else "0 rounds requested"
@@ -274,10 +381,12 @@ def main() -> int:
         enter_namespace([__file__, *sys.argv[1:]])
     counts = {}
     with tempfile.TemporaryDirectory(prefix="corrhash-durability-") as folder:
-        if arguments.folder:
-            (Path(folder) / "a").mkdir()
-            counts["folder"] = on_folder(Path(folder) / "a", arguments.folder)
-            show("folder, writer killed", counts["folder"])
+        (Path(folder) / "a").mkdir()
+        if arguments.power and (missing := power_loss.why_not()):
+            print(f"Power losses skipped: {missing}")
+            arguments.power = 0
+        rounds = arguments.folder, arguments.together, arguments.power
+        counts |= on_folder(Path(folder) / "a", *rounds)
         if reason is None:
             (Path(folder) / "b").mkdir()
             counts |= on_milvus(Path(folder) / "b", arguments.milvus)
