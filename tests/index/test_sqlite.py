@@ -88,7 +88,7 @@ def test_block_is_one_transaction(folder):
         with index.writing():
             index.add([0], codes[:1], [Item("a")])
             assert index.ids_of(["a"]) == {"a": 0}
-            assert index.new_ids(1).tolist() == [1]
+            assert index.new_ids(["new"]).tolist() == [1]
             assert len(reader) == 0
             raise RuntimeError("stop")
 
@@ -214,7 +214,7 @@ WRITE_UNTIL_KILLED = """
         rng = np.random.default_rng(batch)
         codes = Codes(rng.integers(0, 256, (20, 8), dtype=np.uint8), 64)
         with index.writing():
-            ids = index.new_ids(20)
+            ids = index.new_ids([""] * 20)
             items = [Item(f"{batch} {i}", metadata={"batch": batch}) for i in range(20)]
             index.add(ids, codes, items)
         print(batch, flush=True)

@@ -266,9 +266,9 @@ class Collection(SearchableCollection):
             return 0
         with self.index.writing():
             known = self.index.ids_of([item.key for item in items])
-            new = iter(self.index.new_ids(len(items) - len(known)).tolist())
-            ids = [known[item.key] if item.key in known else next(new) for item in items]
-            self.index.upsert(ids, codes, items)
+            new = [item.key for item in items if item.key not in known]
+            ids = {**known, **dict(zip(new, self.index.new_ids(new).tolist(), strict=True))}
+            self.index.upsert([ids[item.key] for item in items], codes, items)
         return len(known)
 
     def update(self, key: str, **changes: Any) -> None:

@@ -182,8 +182,8 @@ class CodeIndex(ABC):
                 self._codes_of(entries.ids[rows], modality)
 
     @abstractmethod
-    def new_ids(self, n: int) -> NDArray[np.int64]:
-        """Return ``n`` unused ids, larger than all that exist."""
+    def new_ids(self, keys: Sequence[str]) -> NDArray[np.int64]:
+        """Return an unused id for each new key; without keys, pass empty ones."""
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[object]:

@@ -77,10 +77,10 @@ class MemoryIndex(CodeIndex):
         """Exclude other writing threads inside the block."""
         return self._lock
 
-    def new_ids(self, n: int) -> NDArray[np.int64]:
-        """Return ``n`` unused ids, larger than all that ever existed."""
+    def new_ids(self, keys: Sequence[str]) -> NDArray[np.int64]:
+        """Return unused ids, larger than all that ever existed."""
         with self._lock:
-            return np.arange(self._next_id, self._next_id + n)
+            return np.arange(self._next_id, self._next_id + len(keys))
 
     def __len__(self) -> int:
         with self._lock:

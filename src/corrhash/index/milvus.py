@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
-import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -19,20 +17,24 @@ from threading import RLock
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from corrhash.codes import Codes, check_n_bits
-from corrhash.errors import InputError, optional_packages
+from corrhash.errors import InputError, StorageError, optional_packages
 from corrhash.index.base import CodeIndex, check_stored_bits
 from corrhash.index.filters import Filter, balanced
-from corrhash.index.items import MODALITIES, Entries, Item, ModalityCodes
+from corrhash.index.items import MODALITIES, Entries, Item
 from corrhash.index.milvus_storage import (
     COLUMNS,
+    DEFAULTS,
     MAX_TEXT_BYTES,
     STRINGS,
     as_codes,
     as_expression,
     as_rows,
+    hashed_id,
+    numbers_of,
+    parse_uri,
     portions,
     quoted,
     read_code,
@@ -64,12 +66,6 @@ RETRY_SECONDS = 300.0
 CONNECT_SECONDS = 10.0
 """How long the first connection is tried: the URI may be wrong."""
 
-TICK = 1e-4
-"""Seconds per new id of a writer, several times faster than Milvus inserts items."""
-
-EPOCH = 1_704_067_200
-"""Start of the ids' clock, 2024-01-01 UTC, so that ids fit into 62 bits."""
-
 UNAVAILABLE = (
     *("connect", "unavailable", "not ready", "not healthy", "no available", "timeout"),
     *("deadline", "not loaded", "recover", "node not", "channel not", "shard", "offline"),
@@ -80,33 +76,32 @@ UNAVAILABLE = (
 STRONG = {"consistency_level": "Strong"}
 """Reads see all earlier writes, of any client."""
 
-URI = re.compile(r"milvus://([^/:]+):(\d+)/([A-Za-z_][A-Za-z0-9_]*)(?:\?shards=([1-9]\d*))?")
-
 log = logging.getLogger("corrhash")
-logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # errors are raised as InputError
+logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # errors are raised as StorageError
 
 
 class MilvusIndex(CodeIndex):
     """Codes and items on a Milvus server or cluster, at milvus://host:port/name.
 
-    ``?shards=4`` after the name of a new collection distributes writes over four nodes.
+    Options can follow the name, such as ``?index=BIN_IVF_FLAT&nlist=1024&nprobe=32``. With the
+    index BIN_FLAT, the default, results are exact.
 
-    New ids consist of the time and of a random number of the writer, so that writers on several
-    machines need no coordination. They ascend in order of insertion. Keys are not checked for
-    uniqueness: two writers that add the same new key at the same moment create two items.
+    The id of a new item is a hash of its key. Writers on several machines therefore need no
+    coordination: if two of them add the same new key at the same moment, the last one wins.
     """
 
     @classmethod
     def open(cls, uri: str, n_bits: int, about: dict[str, Any] | None = None) -> MilvusIndex:
         """Open the index at a URI, or create one described by ``about`` if none exists."""
-        client, name, n_shards = _connect(uri)
+        client, name, options = _connect(uri)
         found = _look(client, name, uri)
         if found is None:
             content = {"format": FORMAT, **(about or {}), "n_bits": check_n_bits(n_bits)}
-            _request(uri, lambda: _create(client, name, content, n_shards))
+            _request(uri, lambda: _create(client, name, content, options))
             found = _look(client, name, uri) or content  # another process can be faster
         check_stored_bits(found, uri, n_bits)
-        return cls(client, name, uri, found)
+        _check_options(client, name, uri, options)
+        return cls(client, name, uri, found, options.get("nprobe"))
 
     @classmethod
     def look(cls, uri: str) -> dict[str, Any] | None:
@@ -114,12 +109,13 @@ class MilvusIndex(CodeIndex):
         client, name, _ = _connect(uri)
         return _look(client, name, uri)
 
-    def __init__(self, client: Any, name: str, uri: str, about: dict[str, Any]) -> None:
+    def __init__(
+        self, client: Any, name: str, uri: str, about: dict[str, Any], n_probes: int | None = None
+    ) -> None:
         self.about = about
+        self._search_params = {} if n_probes is None else {"nprobe": n_probes}
         self.n_bits: int = about["n_bits"]
         self._client, self._name, self._uri = client, name, uri
-        self._writer = secrets.randbits(18)
-        self._last_tick = 0
         self._lock = RLock()
         self._call("load_collection")
 
@@ -137,51 +133,44 @@ class MilvusIndex(CodeIndex):
         """Exclude other writing threads of this process; other processes can write."""
         return self._lock
 
-    def new_ids(self, n: int) -> NDArray[np.int64]:
-        """Return ``n`` ids that no other writer makes, larger than this writer's earlier ones."""
-        with self._lock:
-            start = max(int((time.time() - EPOCH) / TICK), self._last_tick + 1)
-            self._last_tick = start + n - 1
-        return np.arange(start, start + n, dtype=np.int64) << 18 | self._writer
-
-    def upsert(
-        self, ids: ArrayLike, codes: ModalityCodes, items: Sequence[Item] | None = None
-    ) -> None:
-        """Store codes and items under ids, replacing what was stored under them.
-
-        Milvus cannot insert and delete in one request. If an item loses one of its two codes, that
-        row is deleted in a second request. If the process ends between the two, the item is still
-        found by that code until it is upserted again.
-        """
-        super().upsert(ids, codes, items)
+    def new_ids(self, keys: Sequence[str]) -> NDArray[np.int64]:
+        """Return an id for each new key: its hash, unless an item with another key has that id."""
+        ids: dict[int, int] = {}  # rows of keys by id
+        pending, attempt = list(range(len(keys))), 0
+        while pending:
+            hashed = {row: hashed_id(keys[row], attempt) for row in pending}
+            taken = self._stored(list(hashed.values()), ["key"])
+            pending = []
+            for row, number in hashed.items():
+                # A concurrent writer may have added the same key already.
+                if number in ids or (number in taken and taken[number]["key"] != keys[row]):
+                    pending.append(row)
+                else:
+                    ids[number] = row
+            attempt += 1
+        return np.array(sorted(ids, key=ids.__getitem__), dtype=np.int64)
 
     def _upsert(self, entries: Entries) -> None:
         rows = as_rows(entries)
-        if not rows:
-            return
-        before = set(self._numbers(entries.ids.tolist()))
-        self._call("upsert", data=rows)  # atomic, and for new rows too, so that it is idempotent
-        stale = sorted(before - {row["pk"] for row in rows})
-        if stale:
-            self._call("delete", filter=f"pk in {stale}")
+        if rows:  # one request, which is atomic and can be repeated
+            self._call("upsert", data=rows)
 
     def _delete(self, ids: NDArray[np.int64]) -> int:
-        numbers = self._numbers(ids.tolist())
-        for some in portions(numbers, LIMIT):
-            self._call("delete", filter=f"pk in {some}")
-        return len({number // 2 for number in numbers})
+        existing = self._existing(ids).tolist()
+        for some in portions(existing, LIMIT // 2):
+            self._call("delete", filter=f"pk in {numbers_of(some)}")
+        return len(existing)
 
     def _existing(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        numbers = self._numbers(ids.tolist())
-        return np.unique(np.array([number // 2 for number in numbers], dtype=np.int64))
+        return np.array(sorted(self._stored(ids.tolist(), [])), dtype=np.int64)
 
-    def _numbers(self, ids: list[int]) -> list[int]:
-        """Return the numbers of the rows of ids."""
-        return [
-            int(row["pk"])
+    def _stored(self, ids: list[int], columns: Sequence[str]) -> dict[int, dict[str, Any]]:
+        """Return the first row of each id that exists."""
+        return {
+            int(row["pk"]) // 2: row
             for some in portions(ids, LIMIT // 2)
-            for row in self._rows(rows_in(some), [])
-        ]
+            for row in self._rows(rows_in(some, "first == 1"), columns)
+        }
 
     def _search(self, queries: Codes, k: int, modality: str, where: Filter | None) -> Ranking:
         condition = f"modality == {MODALITIES.index(modality)}"
@@ -227,7 +216,7 @@ class MilvusIndex(CodeIndex):
             anns_field="code",
             limit=limit,
             filter=where,
-            search_params={"metric_type": "HAMMING"},
+            search_params={"metric_type": "HAMMING", "params": self._search_params},
             **STRONG,
         )
         results = []
@@ -249,8 +238,8 @@ class MilvusIndex(CodeIndex):
     def _codes_of(self, ids: NDArray[np.int64], modality: str) -> tuple[NDArray[np.int64], Codes]:
         found: dict[int, NDArray[np.uint8]] = {}
         for some in portions(ids.tolist(), ROWS):
-            numbers = [2 * number + MODALITIES.index(modality) for number in some]
-            for row in self._rows(f"pk in {numbers}", ["code"]):
+            of_modality = f"modality == {MODALITIES.index(modality)}"
+            for row in self._rows(rows_in(some, of_modality), ["code"]):
                 found[int(row["pk"]) // 2] = read_code(row)
         coded = [row for row, number in enumerate(ids.tolist()) if number in found]
         packed = [found[int(ids[row])] for row in coded]
@@ -303,19 +292,11 @@ class MilvusIndex(CodeIndex):
         return int(row["count(*)"])
 
 
-def _connect(uri: str) -> tuple[Any, str, int]:
-    """Return the client, the name of the collection, and the number of shards of a new one."""
-    found = URI.fullmatch(uri)
-    if found is None:
-        raise InputError(
-            f"Invalid Milvus URI {uri!r}. Use milvus://host:port/name with letters, digits and "
-            "underscores in the name, or milvus://host:port/name?shards=4 for a new collection "
-            "with several shards."
-        )
-    host, port, name, n_shards = found.groups()
-    server = f"http://{host}:{port}"
+def _connect(uri: str) -> tuple[Any, str, dict[str, Any]]:
+    """Return the client, the name of the collection, and the options in the URI."""
+    server, name, options = parse_uri(uri)
     client = _request(uri, lambda: MilvusClient(uri=server, timeout=10), CONNECT_SECONDS)
-    return client, name, int(n_shards or 1)
+    return client, name, options
 
 
 def _request(uri: str, send: Callable[[], Any], seconds: float | None = None) -> Any:
@@ -327,13 +308,14 @@ def _request(uri: str, send: Callable[[], Any], seconds: float | None = None) ->
             return send()
         except MilvusException as error:
             if not _is_unavailable(error):
-                raise InputError(
+                raise StorageError(
                     f"Milvus at {uri} refused the request: {error.message}."
                 ) from error
             if time.monotonic() > end:
-                raise InputError(
+                raise StorageError(
                     f"Milvus at {uri} does not respond ({error.message}). Start the server, or "
-                    "check host and port."
+                    "check host and port.",
+                    "busy",
                 ) from error
         time.sleep(pause)
         pause = min(2 * pause, 3.0)
@@ -360,7 +342,8 @@ def _look(client: Any, name: str, uri: str) -> dict[str, Any] | None:
     return about
 
 
-def _create(client: Any, name: str, about: dict[str, Any], n_shards: int) -> None:
+def _create(client: Any, name: str, about: dict[str, Any], options: dict[str, Any]) -> None:
+    options = {**DEFAULTS, **options}
     schema = client.create_schema(auto_id=False, description=json.dumps(about))
     schema.add_field("pk", DataType.INT64, is_primary=True)
     schema.add_field("code", DataType.BINARY_VECTOR, dim=8 * -(-about["n_bits"] // 8))
@@ -369,10 +352,27 @@ def _create(client: Any, name: str, about: dict[str, Any], n_shards: int) -> Non
     for column in STRINGS:
         schema.add_field(column, DataType.VARCHAR, max_length=MAX_TEXT_BYTES)
     schema.add_field("fields", DataType.JSON)
-    exact = client.prepare_index_params()
-    exact.add_index("code", index_type="BIN_FLAT", metric_type="HAMMING")
-    options = {**STRONG, "num_shards": n_shards}
-    client.create_collection(name, schema=schema, index_params=exact, **options)
+    lists = {} if options["index"] == "BIN_FLAT" else {"nlist": options["nlist"]}
+    kind = {"index_type": options["index"], "metric_type": "HAMMING", "params": lists}
+    index = client.prepare_index_params()
+    index.add_index("code", **kind)
+    shards = {**STRONG, "num_shards": options["shards"]}
+    client.create_collection(name, schema=schema, index_params=index, **shards)
+
+
+def _check_options(client: Any, name: str, uri: str, options: dict[str, Any]) -> None:
+    """Refuse options that differ from those that a collection was created with."""
+    if not options.keys() - {"nprobe"}:
+        return
+    index = _request(uri, lambda: client.describe_index(name, "code"))
+    shards = _request(uri, lambda: client.describe_collection(name))["num_shards"]
+    stored = {"shards": shards, "index": index["index_type"], "nlist": index.get("nlist")}
+    for option, value in options.items():
+        if option != "nprobe" and str(stored[option]) != str(value):
+            raise InputError(
+                f"{uri} was created with {option}={stored[option]}, got {value}. Omit the option, "
+                "or copy the collection to a new URI."
+            )
 
 
 def _as_ranking(results: list[NDArray[np.int64]]) -> Ranking:

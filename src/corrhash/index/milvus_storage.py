@@ -1,16 +1,21 @@
-"""What a Milvus collection stores: filters as expressions, and entries as rows.
+"""A Milvus collection: its URI and options, filters as expressions, and entries as rows.
 
 A row holds one code. The image code of item ``i`` is row ``2 * i``, its text code row
-``2 * i + 1``. The first row of an item holds its thumbnail.
+``2 * i + 1``. An item without one of them has an empty row in its place, so that one request
+replaces everything that was stored under an id. The first row with a code holds the thumbnail.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+import re
+import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
+from urllib.parse import parse_qsl
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +25,27 @@ from corrhash.errors import InputError
 from corrhash.index.filters import TEXT_FIELDS, And, Compare, Filter, HasLabel, Not, Or
 from corrhash.index.items import FIELDS, MODALITIES, Entries, Item, by_modality
 
+URI = re.compile(r"milvus://([^/:]+:\d+)/([A-Za-z_][A-Za-z0-9_]*)(?:\?(.+))?")
+
+DEFAULTS = {"shards": 1, "index": "BIN_FLAT", "nlist": 1024}
+"""Options of a new collection; ``nprobe`` applies to searches, and the server has a default."""
+
+INDEX_TYPES = ("BIN_FLAT", "BIN_IVF_FLAT")
+"""All codes are compared, or those in the ``nprobe`` nearest of ``nlist`` lists."""
+
 MAX_TEXT_BYTES = 65_535
 """Longest string that Milvus stores."""
 
+NO_CODE = len(MODALITIES)
+"""The modality of an empty row."""
+
 STRINGS = ("key", "text", "path", "stamp", "content", "thumbnail", "continuous_code")
 """Columns of strings; bytes are stored in base64."""
+
+EMPTY_ROW: dict[str, Any] = {
+    **{"modality": NO_CODE, "first": 0, "fields": {}},
+    **dict.fromkeys(STRINGS, ""),
+}
 
 COLUMNS = {
     **{name: name for name in ("key", "text", "path", "stamp", "content", "thumbnail")},
@@ -32,6 +53,37 @@ COLUMNS = {
     **{"image_continuous": "continuous_code", "text_continuous": "continuous_code"},
 }
 """The column that holds each field of an item."""
+
+
+def parse_uri(uri: str) -> tuple[str, str, dict[str, Any]]:
+    """Return the URL of the server, the name of the collection, and the options that are given.
+
+    >>> parse_uri("milvus://localhost:19530/photos?shards=4&nprobe=32")
+    ('http://localhost:19530', 'photos', {'shards': 4, 'nprobe': 32})
+    """
+    found = URI.fullmatch(uri)
+    options: dict[str, Any] = dict(parse_qsl(found[3], True)) if found and found[3] else {}
+    for name, value in options.items():
+        if name in ("shards", "nlist", "nprobe") and value.isdecimal() and int(value):
+            options[name] = int(value)
+        elif (name, value) not in [("index", kind) for kind in INDEX_TYPES]:
+            found = None
+    if found is None or bool(found[3]) != bool(options):
+        raise InputError(
+            f"Invalid Milvus URI {uri!r}. Use milvus://host:port/name with letters, digits and "
+            "underscores in the name. These options can follow: "
+            f"?shards=4&index={INDEX_TYPES[1]}&nlist=1024&nprobe=32."
+        )
+    return f"http://{found[1]}", found[2], options
+
+
+def hashed_id(key: str, attempt: int = 0) -> int:
+    """Return the id of a new key; a random one for an empty key, which names no item."""
+    if not key:
+        return secrets.randbits(62)
+    salt = attempt.to_bytes(8, "big")
+    digest = hashlib.blake2b(key.encode(), digest_size=8, salt=salt).digest()
+    return int.from_bytes(digest, "big") >> 2
 
 
 def as_expression(where: Filter) -> str:
@@ -69,9 +121,14 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def rows_in(ids: Iterable[int]) -> str:
-    """Return the expression that selects all rows of ids."""
-    return f"pk in {[pk for number in ids for pk in (2 * number, 2 * number + 1)]}"
+def rows_in(ids: Iterable[int], condition: str = f"modality < {NO_CODE}") -> str:
+    """Return the expression that selects rows of ids: by default, those that have a code."""
+    return f"pk in {numbers_of(ids)} and {condition}"
+
+
+def numbers_of(ids: Iterable[int]) -> list[int]:
+    """Return the numbers of the two rows of each id."""
+    return [pk for number in ids for pk in (2 * number, 2 * number + 1)]
 
 
 def portions(values: list[Any], size: int) -> Iterator[list[Any]]:
@@ -81,7 +138,7 @@ def portions(values: list[Any], size: int) -> Iterator[list[Any]]:
 
 
 def as_rows(entries: Entries) -> list[dict[str, Any]]:
-    """Return entries as rows."""
+    """Return entries as rows, two of each."""
     rows, begun = [], set()
     for modality, places, codes in by_modality(entries):
         for place, code in zip(places.tolist(), codes.packed, strict=True):
@@ -101,7 +158,9 @@ def as_rows(entries: Entries) -> list[dict[str, Any]]:
                 "continuous_code": _as_text(continuous),
             }
             rows.append(row)
-    return rows
+    coded = {row["pk"] for row in rows}
+    empty = [pk for pk in numbers_of(entries.ids.tolist()) if pk not in coded]
+    return rows + [{**EMPTY_ROW, "pk": pk, "code": bytes(len(rows[0]["code"]))} for pk in empty]
 
 
 def _checked(text: str, name: str) -> str:

@@ -287,12 +287,12 @@ class SQLiteIndex(CodeIndex):
                 f"{self._path} is damaged: {problem}. Restore it from a backup, or create it again."
             )
 
-    def new_ids(self, n: int) -> NDArray[np.int64]:
-        """Return ``n`` unused ids, larger than all that exist."""
+    def new_ids(self, keys: Sequence[str]) -> NDArray[np.int64]:
+        """Return unused ids, larger than all that exist."""
         with self._reading() as connection:
             (last,) = connection.execute("SELECT max(id) FROM codes").fetchone()
         start = 0 if last is None else last + 1
-        return np.arange(start, start + n)
+        return np.arange(start, start + len(keys))
 
     def _batches(self, size: int) -> Iterator[Entries]:
         """Iterate in one transaction per batch, so that writers are not held up."""
