@@ -1,4 +1,4 @@
-"""Collections in a folder: the cost of a query beyond the bare kernel, and of ingest and loading.
+"""Collections in a folder: what a query costs beyond the bare kernel, filters, ingest and loading.
 
 Contenders take turns within one run, query by query. Costs and ratios are CPU times of all
 threads together, which other processes on the machine hardly change. Notes give wall-clock times.
@@ -17,7 +17,7 @@ import faiss
 import numpy as np
 
 from benchmarks.baselines import faiss_index, faiss_search
-from benchmarks.measure import Row
+from benchmarks.measure import Row, peak_memory
 from corrhash.codes import Codes
 from corrhash.collection.collection import Collection
 from corrhash.datasets import make_pairs
@@ -30,7 +30,14 @@ from corrhash.model import Model
 N_BITS, K = 64, 10
 BATCH = 50_000
 ROUNDS = 200
-FILTER = "year >= 2010 and 'label 3' in labels"
+FILTERS = {
+    "a label": "'label 3' in labels",
+    "a number": "year = 2010",
+    "a range of keys": "key >= 'item 5' and key < 'item 6'",
+    "two conditions": "year >= 2010 and not 'label 3' in labels",
+}
+FILTERED = 1_000_000
+"""Number of items on which filters are measured."""
 
 
 def random_codes(n: int, seed: int) -> Codes:
@@ -89,9 +96,15 @@ def of_size(n: int, folder: Path) -> list[Row]:
     collection = Collection.open(folder)  # as a process that only reads
     index, planes, flat = collection.index, codes.planes(), faiss_index(codes.packed)
     warm = random_codes(1, seed=1)
-    scan.nearest(warm.planes(), planes, N_BITS, K)  # compiles
-    load = timed(lambda: index.search(warm, 1))
-    passing = timed(lambda: index.search(warm, 1, where=FILTER))
+    for k in (1, K):
+        scan.nearest(warm.planes(), planes, N_BITS, k)  # compiles
+    memory = 0.0
+
+    def load() -> None:
+        nonlocal memory
+        memory = peak_memory(lambda: index.search(warm, 1))
+
+    loaded = timed(load)
     rng = np.random.default_rng(2)
     contenders: dict[str, Callable[[Codes], object]] = {
         "kernel": lambda query: scan.nearest(query.planes(), planes, N_BITS, K),
@@ -112,6 +125,8 @@ def of_size(n: int, folder: Path) -> list[Row]:
     }
     what = f"{n:,} x {N_BITS} bits, one query, k = {K}"
     note = f"{notes['kernel']}, load {os.getloadavg()[0]:.1f}"
+    held = bytes_in_memory(collection)
+    peak = f"{loaded[1]}, {memory * 2**20 / held:.1f} times what is held then"
     return [
         Row(f"{what}: kernel alone", cpu["kernel"], "ms", note=note),
         Row(f"{what}: ids over kernel", over["ids"], "ms", note=notes["ids"], limit=0.1),
@@ -119,10 +134,34 @@ def of_size(n: int, folder: Path) -> list[Row]:
         Row(f"{n:,} items: {K} by id", cpu["get"], "ms", note=notes["get"], limit=0.1),
         Row(what, cpu["faiss"] / cpu["ids"], "x faiss", note=notes["faiss"]),
         ingest,
-        Row(f"{n:,} codes loaded", load[0], "CPU-s", note=load[1]),
-        Row(f"{n:,} items filtered once", passing[0], "CPU-s", note=f"{FILTER}; {passing[1]}"),
-        Row(f"{n:,} codes in memory", bytes_in_memory(collection) / n, "bytes/item"),
+        Row(f"{n:,} codes loaded", loaded[0], "CPU-s", note=peak, limit=5, memory=memory),
+        Row(f"{n:,} codes in memory", held / n, "bytes/item", limit=17),
         Row(f"{n:,} items on disk", bytes_on_disk(folder) / n, "bytes/item"),
+        *(
+            row
+            for name, where in (FILTERS.items() if n <= FILTERED else ())
+            for row in filtered(collection, planes, name, where)
+        ),
+    ]
+
+
+def filtered(collection: Collection, planes: np.ndarray, name: str, where: str) -> list[Row]:
+    """Measure a filter at its first use, and what it costs when it is repeated."""
+    warm = random_codes(1, seed=1)
+    cpu, note = timed(lambda: collection.nearest(warm, K, where=where))
+    passing = len(collection.index.select(where))
+    subset = np.ascontiguousarray(planes[:, :passing])
+    contenders: dict[str, Callable[[Codes], object]] = {
+        "kernel": lambda query: scan.nearest(query.planes(), subset, N_BITS, K),
+        "again": lambda query: collection.nearest(query, K, where=where),
+    }
+    times(contenders, 5)
+    taken = times(contenders, ROUNDS)
+    again = float(np.median(taken["again"][1] - taken["kernel"][1]))
+    what, note = f"{len(collection):,} items, {name}", f"{where}; {passing:,} pass; {note}"
+    return [
+        Row(f"{what}: first", 1000 * cpu, "ms", note=note, limit=100),
+        Row(f"{what}: again, over kernel", again, "ms", note="of as many codes", limit=0.1),
     ]
 
 

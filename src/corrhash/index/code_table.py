@@ -170,8 +170,10 @@ class CodeTable:
 
     def upsert(self, ids: NDArray[np.int64], codes: Codes) -> None:
         """Store codes under distinct ids, replacing those of ids that exist."""
-        order = np.argsort(ids, kind="stable")
-        ids, planes = ids[order], codes.planes()[:, order]
+        planes = codes.planes()
+        if np.any(ids[1:] < ids[:-1]):
+            order = np.argsort(ids)
+            ids, planes = ids[order], planes[:, order]
         rows, exists = rows_of(self.ids, ids)
         if len(rows):
             self._planes = self._planes[:, : self._n].copy()
@@ -186,9 +188,11 @@ class CodeTable:
 
     def _append(self, ids: NDArray[np.int64], planes: NDArray[np.uint64]) -> None:
         start, stop = self._n, self._n + len(ids)
+        if start == 0:  # a table that is filled at once gets no room that it may never need
+            self._ids, self._planes, self._n = ids.copy(), planes.copy(), stop
+            return
         if stop > len(self._ids):
-            # A table that is filled at once gets no room that it may never need.
-            room = stop if start == 0 else max(stop, int(GROWTH * start))
+            room = max(stop, int(GROWTH * start))
             self._ids = _grown(self._ids, start, room)
             self._planes = np.stack([_grown(plane, start, room) for plane in self._planes])
         self._ids[start:stop] = ids

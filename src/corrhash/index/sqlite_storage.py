@@ -294,10 +294,13 @@ def read_codes(
             f"SELECT group_concat(id), group_concat(hex({modality}), '') FROM codes "
             f"WHERE {where} AND {modality} IS NOT NULL AND id > ? AND id <= ?"
         )
-        pages = [connection.execute(sql, (*parameters, *span)).fetchone() for span in spans]
-        ids = np.concatenate([parse_ids(numbers) for numbers, _ in pages])
-        packed = b"".join(bytes.fromhex(codes or "") for _, codes in pages)
-        found[modality] = ids, _as_codes(packed, len(ids), n_bits)
+        ids, packed = [], bytearray()
+        for span in spans:
+            numbers, codes = connection.execute(sql, (*parameters, *span)).fetchone()
+            ids.append(parse_ids(numbers))
+            packed += bytes.fromhex(codes or "")
+        every = np.concatenate(ids)
+        found[modality] = every, _as_codes(packed, len(every), n_bits)
     return found
 
 
@@ -309,7 +312,7 @@ def parse_ids(text: str | None) -> NDArray[np.int64]:
     return np.fromstring(text, dtype=np.int64, sep=",") if text else _EMPTY_IDS
 
 
-def _as_codes(packed: bytes, n: int, n_bits: int) -> Codes:
+def _as_codes(packed: bytes | bytearray, n: int, n_bits: int) -> Codes:
     return Codes(np.frombuffer(packed, dtype=np.uint8).reshape(n, -(-n_bits // 8)), n_bits)
 
 
