@@ -131,8 +131,8 @@ MISTAKES = {
     "epochs must be an integer >= 1, got 'abc'": (
         "train synthetic --method chn --set training.epochs=abc --out x"
     ),
-    "cosine_margin must be greater than 0 and at most 1, got 7": (
-        "train synthetic --method chn-plus --set cosine_margin=7 --out x"
+    "margin must be greater than 0 and at most 1, got 7": (
+        "train synthetic --method chn --set margin=7 --out x"
     ),
     "SCM cannot learn from pairs": ("train synthetic --method scm --supervision pairs --out x"),
     "Unknown dataset 'foo'. Datasets: ": "datasets foo",

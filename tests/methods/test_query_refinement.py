@@ -7,7 +7,7 @@ from corrhash.collection.collection import Collection
 from corrhash.datasets import make_pairs
 from corrhash.errors import InputError
 from corrhash.methods import METHODS, Hasher
-from corrhash.methods.chn import CHN
+from corrhash.methods.chn_plus import CHNPlus
 from corrhash.methods.onnx_export import export_onnx
 from corrhash.methods.query_refinement import (
     MAX_REFERENCE_CODES,
@@ -29,7 +29,7 @@ def pairs():
 @pytest.fixture(scope="module")
 def trained(pairs):
     quick = {"networks": Networks(width=32), "training": Training(epochs=2)}
-    return CHN(16, refine_neighbours=N_NEIGHBOURS, **quick).fit(pairs)
+    return CHNPlus(16, refine_neighbours=N_NEIGHBOURS, **quick).fit(pairs)
 
 
 def slow_refinement(code, reference, n_neighbours):
@@ -81,7 +81,7 @@ def test_reference_codes_are_subsampled_evenly():
 
 def test_queries_are_refined_and_database_codes_are_not(trained, pairs):
     continuous = trained.embed_image(pairs.images)
-    plain = CHN(16).query_codes(continuous)
+    plain = CHNPlus(16).query_codes(continuous)
     np.testing.assert_array_equal(trained.encode_image(pairs.images).packed, plain.packed)
     reference = select_reference_codes(continuous, trained.embed_text(pairs.texts))
     expected = [
@@ -115,4 +115,4 @@ def test_collection_is_searched_with_refined_codes(trained, pairs):
 
 def test_negative_refine_neighbours_is_refused(pairs):
     with pytest.raises(InputError, match="refine_neighbours must be an integer >= 0, got -1"):
-        CHN(16, refine_neighbours=-1).fit(pairs)
+        CHNPlus(16, refine_neighbours=-1).fit(pairs)

@@ -41,7 +41,7 @@ def train(
             help="Hashing method (**corrhash methods** lists them), or package.module:Class for a "
             "class of your own.",
         ),
-    ] = "chn",
+    ] = "chn-plus",
     bits: BitsOption = 64,
     params: Annotated[
         list[str] | None,
@@ -115,8 +115,9 @@ def train(
 ) -> None:
     """Train a hashing model on a dataset.
 
-    An interrupted training of networks resumes if the command is repeated. **corrhash methods
-    chn** lists the parameters of CHN, its networks and its training.
+    The default method is CHN-plus, an improved CHN; **--method chn** is CHN as published. An
+    interrupted training of networks resumes if the command is repeated. **corrhash methods
+    chn-plus** lists the parameters of CHN-plus, its networks and its training.
 
     Supervision defines the similarity between samples: shared **labels**; **pseudo-labels**, terms
     that at least 20 items and at most a fifth of them contain; **pairs**, where an image is similar
@@ -126,7 +127,7 @@ def train(
     To train networks with several processes:
     **torchrun --nproc-per-node 2 -m corrhash train ...**
 
-    Example: corrhash train scenes --method chn --bits 32 --set training.epochs=20 --out model
+    Example: corrhash train scenes --bits 32 --set training.epochs=20 --out model
     """
     from corrhash.datasets import Reader, dataset_location, load_dataset, supervise
     from corrhash.datasets.supervision import check_supervision

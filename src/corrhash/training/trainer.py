@@ -351,8 +351,8 @@ def _check_item_seeds(processes: Processes, networks: Networks) -> None:
 def _warn_of_collapse(n_distinct: int, n_items: int) -> None:
     if n_distinct < COLLAPSE_SHARE * n_items:
         log.warning(
-            "Codes collapse: only %d distinct codes among %d validation items. Lower the learning "
-            "rate; for CHN, turn on pair_weights or raise quantization_weight.",
+            "Codes collapse: only %d distinct codes among %d validation items. Change the learning "
+            "rate, or use chn-plus, which weights similar and dissimilar pairs equally.",
             n_distinct,
             n_items,
         )
