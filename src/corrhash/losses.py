@@ -137,6 +137,33 @@ def pairwise_likelihood_loss(
     return over_pairs(terms, s, balanced=balanced, known=known)
 
 
+def cosine_likelihood_loss(
+    u: Tensor, v: Tensor, similarity: Any, scale: float, *, balanced: Balance = False
+) -> Tensor:
+    """Negative log-likelihood of CHN-plus, where κ cos(u_i, v_j) is the logit of being similar.
+
+    Parameters
+    ----------
+    u : (n, b) continuous codes.
+    v : (m, b) continuous codes of the other modality or of the same one.
+    similarity : (n, m) in [-1, 1], 2 P(similar) - 1; 0 is unknown.
+    scale : κ, above 0.
+    balanced : whether similar and dissimilar pairs get the same total weight; see
+        :func:`pair_weights`. A pair counts as similar by its probability.
+
+    Examples
+    --------
+    >>> u, v = torch.tensor([[1.0, 1.0]]), torch.tensor([[2.0, 2.0], [1.0, -1.0]])
+    >>> cosine_likelihood_loss(u, v, [[1, -1]], scale=4.0)  # logits 4 and 0: (0.018 + 0.693) / 2
+    tensor(0.3556)
+    """
+    s = as_similarity(similarity, u, v)
+    logits = scale * cosines(u, v)
+    similar, dissimilar = class_weights(s, balanced=balanced)
+    terms = similar * softplus(-logits) + dissimilar * softplus(logits)
+    return terms.sum() / (s != 0).sum().clamp(min=1)
+
+
 def contrastive_loss(
     u: Tensor, v: Tensor, similarity: Any, margin: float, *, known: Any = None
 ) -> Tensor:
@@ -256,6 +283,17 @@ def pair_weights(similarity: Tensor, *, balanced: Balance = False, known: Any = 
     >>> pair_weights(similarity, balanced="item")  # each column has a single pair
     tensor([[1.2503, 0.5836, 0.5836, 0.5836, 0.0000]])
     """
+    similar, dissimilar = class_weights(similarity.sign(), balanced=balanced, known=known)
+    return similar + dissimilar
+
+
+def class_weights(
+    similarity: Tensor, *, balanced: Balance = False, known: Any = None
+) -> tuple[Tensor, Tensor]:
+    """Return the weights of pairs as similar and as dissimilar, each (n_images, n_texts).
+
+    A similarity between -1 and +1 is 2 P(similar) - 1, and a pair has a share in both weights.
+    """
     if balanced not in (True, False, "item"):
         raise InputError(f"pair_weights must be True, False or 'item', got {balanced!r}.")
     mask = similarity != 0
@@ -264,19 +302,20 @@ def pair_weights(similarity: Tensor, *, balanced: Balance = False, known: Any = 
         _check_shape("known", known, similarity.shape)
         mask = mask & known.bool()
     weights = mask.to(similarity.dtype)
-    similar = similarity > 0
-    if balanced == "item":
-        by_image, by_text = (_balance(weights, similar, dim) for dim in (1, 0))
-        return (by_image + by_text) / 2
-    return _balance(weights, similar, (0, 1)) if balanced else weights
+    similar = weights * (1 + similarity) / 2
+    if not balanced:
+        return similar, weights - similar
+    dims: list[int | tuple[int, int]] = [1, 0] if balanced == "item" else [(0, 1)]
+    shares = [_similar_share(similar, weights, dim) for dim in dims]
+    of_similar = sum(0.5 / p for p in shares) / len(dims)
+    of_dissimilar = sum(0.5 / (1 - p) for p in shares) / len(dims)
+    return similar * of_similar, (weights - similar) * of_dissimilar
 
 
-def _balance(weights: Tensor, similar: Tensor, dim: int | tuple[int, int]) -> Tensor:
-    """Scale weights so that similar and dissimilar pairs have the same sum along ``dim``."""
+def _similar_share(similar: Tensor, weights: Tensor, dim: int | tuple[int, int]) -> Tensor:
+    """Return the share p of similar among known pairs along ``dim``."""
     n_known = weights.sum(dim, keepdim=True).clamp(min=1)
-    p = (weights * similar).sum(dim, keepdim=True) / n_known
-    p = p.clamp(*SHARE_LIMITS)
-    return weights * torch.where(similar, 0.5 / p, 0.5 / (1 - p))
+    return (similar.sum(dim, keepdim=True) / n_known).clamp(*SHARE_LIMITS)
 
 
 def _weighted_mean(terms: Tensor, weights: Tensor) -> Tensor:

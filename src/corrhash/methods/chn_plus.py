@@ -1,7 +1,9 @@
-"""CHN-plus: the correlation hashing network with balanced pairs and regularized networks.
+"""CHN-plus: the correlation hashing network, taught by label classifiers and regularized.
 
-Symbols as in :mod:`corrhash.methods.chn`: u_i and v_j are the continuous codes of image i and text
-j, s_ij = ±1 their similarity, δ a margin and λ the weight of the quantization loss.
+Symbols: u_i and v_j are the continuous codes of image i and text j, P_ij the probability that they
+are similar, κ the scale of cosines, δ the margin and λ the weight of the quantization loss. The
+objective is the mean over pairs of the cross-entropy between P_ij and the logit κ cos(u_i, v_j),
+across modalities and within each, plus λ Q with the quantization loss Q of CHN.
 """
 
 from __future__ import annotations
@@ -16,11 +18,12 @@ from corrhash.datasets.base import PairedDataset
 from corrhash.losses import (
     Balance,
     active_share,
-    cosine_margin_loss,
+    cosine_likelihood_loss,
     quantization_margin_loss,
 )
 from corrhash.methods._validation import check_count, check_number
 from corrhash.methods.chn import check_margin
+from corrhash.methods.label_teacher import SoftSimilarityTrainer, predict_labels
 from corrhash.methods.network_hasher import NetworkHasher
 from corrhash.methods.query_refinement import (
     REFERENCE_CODES,
@@ -28,12 +31,16 @@ from corrhash.methods.query_refinement import (
     select_reference_codes,
 )
 from corrhash.networks.hashing_network import Networks
+from corrhash.networks.inputs import vector_length
 from corrhash.training.batches import Batch
 from corrhash.training.config import Training
+from corrhash.training.trainer import Trainer
+
+PLUS_NETWORKS = Networks(term_dropout=0.5)
 
 
 class CHNPlus(NetworkHasher):
-    """CHN-plus: CHN with balanced pairs, pairs within each modality and regularized networks.
+    """CHN-plus: CHN taught by label classifiers, with balanced pairs and regularized networks.
 
     The default method of corrhash, not the one of the paper: that is
     :class:`~corrhash.methods.chn.CHN`. Learns from labels, from relevance judgments of images and
@@ -42,16 +49,19 @@ class CHNPlus(NetworkHasher):
     Parameters
     ----------
     n_bits : code length.
-    cosine_margin : δ of the cosine loss, in (0, 1]. Try 0.3, 0.4, 0.5, 0.7, 0.9.
+    cosine_scale : κ. A cosine of ±1 stands for a logit of ±κ. Try 3, 4, 6.
     quantization_margin : δ of the quantization loss, in (0, 1]. Below 0.7 the loss is almost always
         zero. Try 0.85, 0.9, 0.95.
     quantization_weight : λ. Try 0.03, 0.1, 0.3.
-    within_modality_weight : weight of the cosine loss among images and among texts. It takes effect
-        only with labels: relevance judgments, the pairing alone and pseudo-labels do not define a
+    within_modality_weight : weight of the pairs among images and among texts. It takes effect only
+        with labels: relevance judgments, the pairing alone and pseudo-labels do not define a
         similarity within a modality. Try 0, 0.5, 1.
     pair_weights : class-balanced weights that give similar and dissimilar pairs equal total weight:
         ``"item"`` for every image and every text, True over the batch as a whole, False for none.
         Without them, codes collapse if similar pairs are rare.
+    label_teacher : whether label classifiers are trained first, and their predictions replace the
+        labels in P_ij. It takes effect only with labels and on feature vectors: raw images would
+        take twice as long.
     refine_neighbours : number of nearest training items whose codes refine the code of a query; 0
         turns query refinement off. 20 improves short codes.
     networks : architecture of the two networks.
@@ -77,21 +87,23 @@ class CHNPlus(NetworkHasher):
         self,
         n_bits: int = 64,
         *,
-        cosine_margin: float = 0.4,
+        cosine_scale: float = 4.0,
         quantization_margin: float = 0.9,
         quantization_weight: float = 0.1,
         within_modality_weight: float = 0.5,
         pair_weights: Balance = "item",
+        label_teacher: bool = True,
         refine_neighbours: int = 0,
-        networks: Networks = Networks(),  # noqa: B008 - a frozen value
+        networks: Networks = PLUS_NETWORKS,
         training: Training = Training(),  # noqa: B008 - a frozen value
     ) -> None:
         self.n_bits = n_bits
-        self.cosine_margin = cosine_margin
+        self.cosine_scale = cosine_scale
         self.quantization_margin = quantization_margin
         self.quantization_weight = quantization_weight
         self.within_modality_weight = within_modality_weight
         self.pair_weights = pair_weights
+        self.label_teacher = label_teacher
         self.refine_neighbours = refine_neighbours
         self.networks = networks
         self.training = training
@@ -113,15 +125,23 @@ class CHNPlus(NetworkHasher):
         return loss + self.quantization_weight * quantization, {"quantization_active": active}
 
     def _pair_loss(self, u: Tensor, v: Tensor, similarity: Tensor) -> Tensor:
-        """Return the weighted mean of max(0, δ - s_ij cos(u_i, v_j))² over the pairs."""
-        return cosine_margin_loss(u, v, similarity, self.cosine_margin, balanced=self.pair_weights)
+        """Return the weighted mean cross-entropy between P_ij and the logit κ cos(u_i, v_j)."""
+        return cosine_likelihood_loss(
+            u, v, similarity, self.cosine_scale, balanced=self.pair_weights
+        )
+
+    def _trainer(self, pairs: PairedDataset, validation: PairedDataset) -> Trainer:
+        if not (self.label_teacher and _can_teach(pairs)):
+            return super()._trainer(pairs, validation)
+        probabilities = predict_labels(pairs, validation, self.networks, self.training)
+        return SoftSimilarityTrainer(self, pairs, validation, probabilities)
 
     def _fit(self, pairs: PairedDataset, validation: PairedDataset | None) -> None:
         check_count("refine_neighbours", self.refine_neighbours, least=0)
+        check_number("cosine_scale", self.cosine_scale, zero=False)
         for name in ("quantization_weight", "within_modality_weight"):
             check_number(name, getattr(self, name), zero=True)
-        for name in ("cosine_margin", "quantization_margin"):
-            check_margin(name, getattr(self, name))
+        check_margin("quantization_margin", self.quantization_margin)
         super()._fit(pairs, validation)
         if self.refine_neighbours:
             self.reference_codes_ = select_reference_codes(
@@ -143,3 +163,9 @@ class CHNPlus(NetworkHasher):
         super()._restore(arrays, description)
         if self.refine_neighbours:
             self.reference_codes_ = arrays[REFERENCE_CODES]
+
+
+def _can_teach(pairs: PairedDataset) -> bool:
+    """Return whether label classifiers can be trained on these pairs."""
+    has_labels = pairs.labels is not None and pairs.similarity is None and not pairs.pseudo_labels
+    return has_labels and vector_length(pairs.images) is not None

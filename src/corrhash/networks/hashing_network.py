@@ -37,6 +37,7 @@ class Networks:
         to 224). Not for ``hf:`` encoders, which have a fixed size.
     text : ``tags`` for term vectors, or ``hf:`` and a folder or hub id for strings.
     text_frozen : train only the hash layer on top of a text encoder.
+    term_dropout : share of the terms of each text that is removed in training.
     sqrt : take square roots of image feature vectors, if none is negative in training.
     noise : standard deviation of the noise added to standardized image features in training.
     width, depth, dropout : the hidden layers for image feature vectors, for term vectors and for
@@ -49,6 +50,7 @@ class Networks:
     image_size: int | None = None
     text: str = "tags"
     text_frozen: bool = True
+    term_dropout: float = 0.0
     sqrt: bool = True
     noise: float = 0.7
     width: int = 1024
@@ -57,8 +59,9 @@ class Networks:
 
     def __post_init__(self) -> None:
         check_settings(self, {"image_size": 1, "noise": 0, "width": 1, "depth": 0})
-        if not 0 <= self.dropout < 1:
-            raise InputError(f"dropout must be in [0, 1), got {self.dropout}.")
+        for name in ("dropout", "term_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise InputError(f"{name} must be in [0, 1), got {getattr(self, name)}.")
 
 
 class HashingNetwork(nn.Module):

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from corrhash.errors import InputError
 from corrhash.kernels.sparse_rows import dense_rows
-from corrhash.networks.preprocessing import Preprocessing
+from corrhash.networks.preprocessing import Preprocessing, item_keys, kept_units
 
 ENCODE_SIZE = 64
 """Items are encoded in batches of this one size, so that a code does not depend on its batch."""
@@ -34,14 +34,18 @@ class Inputs(Protocol):
         """Return the rows for encoding."""
 
     def training_batch(self, rows: np.ndarray, *, seed: int, epoch: int) -> Any:
-        """Return the rows for training, augmented if they are images."""
+        """Return the rows for training, augmented by seed and epoch."""
 
 
 class VectorInputs:
-    """Feature vectors or term vectors, dense or sparse."""
+    """Feature vectors or term vectors, dense or sparse.
 
-    def __init__(self, values: Any) -> None:
+    ``dropped`` is the share of entries that is set to zero in training.
+    """
+
+    def __init__(self, values: Any, dropped: float = 0.0) -> None:
         self.values = values.tocsr() if sp.issparse(values) else np.asarray(values, np.float32)
+        self.dropped = dropped
 
     def prefetch(self, rows: np.ndarray) -> None:
         """Do nothing: vectors are in memory."""
@@ -51,7 +55,11 @@ class VectorInputs:
         return dense_rows(self.values, rows) if sparse else self.values[rows]
 
     def training_batch(self, rows: np.ndarray, *, seed: int, epoch: int) -> np.ndarray:
-        return self.batch(rows)
+        batch = self.batch(rows)
+        if not self.dropped or not len(rows):
+            return batch
+        keys = item_keys(rows, seed=seed, epoch=epoch)
+        return np.where(kept_units(keys, batch.shape[1], self.dropped), batch, np.float32(0))
 
 
 class ImageInputs:
@@ -147,10 +155,10 @@ def image_inputs(images: Any, body: Any, *, cache_bytes: int = 0) -> VectorInput
     return ImageInputs(images, body.preprocessing, cache_bytes=cache_bytes)
 
 
-def text_inputs(texts: Any, body: Any) -> VectorInputs | SentenceInputs:
+def text_inputs(texts: Any, body: Any, term_dropout: float = 0.0) -> VectorInputs | SentenceInputs:
     """Return texts as the body of a text network reads them."""
     if vector_length(texts) is not None:
-        return VectorInputs(texts)
+        return VectorInputs(texts, dropped=term_dropout)
     return SentenceInputs(texts, body.tokenize)
 
 

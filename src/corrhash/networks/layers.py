@@ -15,7 +15,7 @@ from torch.nn.functional import dropout
 
 from corrhash.errors import InputError
 from corrhash.networks.inputs import Inputs
-from corrhash.networks.preprocessing import GOLDEN_STEP, splitmix64
+from corrhash.networks.preprocessing import kept_units, splitmix64
 from corrhash.networks.weights import LoadedWeights, load_weights
 
 
@@ -152,9 +152,6 @@ class Standardize(nn.Module):
 
 # Dropout and noise depend on the key of an item, not on its batch or its process.
 
-DRAWS_PER_WORD = 4  # a random 64-bit word decides about four units
-DROPOUT_STEPS = 2**16  # resolution of the dropout share
-
 
 class _ItemKeys:
     """The keys of the items in the current batch; every layer that draws gets new ones."""
@@ -192,17 +189,9 @@ class ItemDropout(nn.Dropout):
             return features
         if keys is None:
             return dropout(features, self.p)
-        kept = _kept_units(keys.next(), features[0].numel() if len(features) else 0, self.p)
+        kept = kept_units(keys.next(), features[0].numel() if len(features) else 0, self.p)
         mask = torch.from_numpy(kept).to(features).reshape(features.shape)
         return features * mask.mul_(1 / (1 - self.p))
-
-
-def _kept_units(keys: np.ndarray, width: int, share: float) -> np.ndarray:
-    """Return (n, width) booleans, of which ``share`` are False."""
-    counts = np.arange(-(-width // DRAWS_PER_WORD), dtype=np.uint64)
-    words = splitmix64(keys[:, None] + counts * GOLDEN_STEP)  # (n, width / 4) of 64 bits
-    threshold = min(round(share * DROPOUT_STEPS), DROPOUT_STEPS - 1)
-    return (words.view(np.uint16) >= threshold)[:, :width]
 
 
 class ItemNoise(nn.Module):

@@ -180,3 +180,15 @@ def splitmix64(numbers: np.ndarray) -> np.ndarray:
     numbers = (numbers ^ numbers >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ numbers >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
     return numbers ^ numbers >> np.uint64(31)
+
+
+DRAWS_PER_WORD = 4  # a random 64-bit word decides about four units
+DROPOUT_STEPS = 2**16  # resolution of the dropout share
+
+
+def kept_units(keys: np.ndarray, width: int, share: float) -> np.ndarray:
+    """Return (n, width) booleans, of which ``share`` are False."""
+    counts = np.arange(-(-width // DRAWS_PER_WORD), dtype=np.uint64)
+    words = splitmix64(keys[:, None] + counts * GOLDEN_STEP)  # (n, width / 4) of 64 bits
+    threshold = min(round(share * DROPOUT_STEPS), DROPOUT_STEPS - 1)
+    return (words.view(np.uint16) >= threshold)[:, :width]

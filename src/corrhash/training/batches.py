@@ -33,15 +33,18 @@ class Batch:
     ----------
     image_codes : (n_images, n_bits) continuous codes, before the sign.
     text_codes : (n_texts, n_bits) continuous codes.
-    similarity : (n_images, n_texts) of +1 (similar), -1 (dissimilar) and 0 (unknown).
+    similarity : (n_images, n_texts) of +1 (similar), -1 (dissimilar) and 0 (unknown), or expected
+        values of it.
     within_modality : the same among the images (key ``image``) and among the texts (``text``),
         where it is known.
+    labels : (n, n_classes) of 0 and 1, if the items are aligned and have labels.
     """
 
     image_codes: Tensor
     text_codes: Tensor
     similarity: Tensor
     within_modality: dict[str, Tensor] = field(default_factory=dict)
+    labels: Tensor | None = None
 
 
 def training_similarity(pairs: PairedDataset) -> Similarity:

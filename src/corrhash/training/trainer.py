@@ -87,8 +87,11 @@ class Trainer:
     """Trains the two networks of a hasher, from the start or from a checkpoint.
 
     An epoch makes one pass over the batches for each step in ``_passes``. Tensors in ``memory``
-    belong to the training besides the networks and are saved in checkpoints.
+    belong to the training besides the networks and are saved in checkpoints. ``title`` names the
+    training in progress reports.
     """
+
+    title = "Training"
 
     def __init__(
         self, hasher: TrainableHasher, pairs: PairedDataset, validation: PairedDataset
@@ -130,7 +133,7 @@ class Trainer:
         bodies = {modality: network.body for modality, network in self.networks.items()}
         return {
             "image": image_inputs(pairs.images, bodies["image"], cache_bytes=cache_bytes),
-            "text": text_inputs(pairs.texts, bodies["text"]),
+            "text": text_inputs(pairs.texts, bodies["text"], self.hasher.networks.term_dropout),
         }
 
     def run(self) -> None:
@@ -147,7 +150,7 @@ class Trainer:
                 entry["seconds"] = round(time.perf_counter() - started, 3)
             entry = self.processes.broadcast(entry)
             self.history.append(entry)
-            report("Training", epoch + 1, self.epochs, **entry)
+            report(self.title, epoch + 1, self.epochs, **entry)
             if self.processes.is_first:
                 self._checkpoint(epoch + 1)
         self.networks.load_state_dict(self.processes.broadcast(self.best))
@@ -186,12 +189,13 @@ class Trainer:
         return [self._step]
 
     def _step(self, rows: Rows, epoch: int) -> dict[str, Any]:
-        similarity = self._similarity_block(self.similarity, rows.images, rows.texts)
+        across, within_modality = self._similarities(rows)
         batch = Batch(
             self._continuous_codes("image", rows.images, epoch),
             self._continuous_codes("text", rows.texts, epoch),
-            similarity,
-            within_modality=self._blocks_within(rows, similarity),
+            across,
+            within_modality,
+            self._labels(rows),
         )
         loss, logged = self.hasher.batch_loss(batch)
         return self._optimize(loss, logged)
@@ -213,15 +217,24 @@ class Trainer:
         """Return (rows, columns) of +1, -1 and 0 for unknown."""
         return torch.from_numpy(similarity.block(rows, columns)).to(self.device)
 
-    def _blocks_within(self, rows: Rows, across: Tensor) -> dict[str, Tensor]:
-        """Return the similarity within each modality; for labels it is the one across."""
+    def _similarities(self, rows: Rows) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the similarity of a batch across modalities and, where known, within each."""
+        across = self._similarity_block(self.similarity, rows.images, rows.texts)
         of = {"image": rows.images, "text": rows.texts}
-        return {
-            modality: across
+        within = {
+            modality: across  # labels define both
             if similarity is self.similarity
             else self._similarity_block(similarity, of[modality], of[modality])
             for modality, similarity in self.within_modality.items()
         }
+        return across, within
+
+    def _labels(self, rows: Rows) -> Tensor | None:
+        """Return the labels of a batch of aligned items."""
+        if self.pairs.labels is None or not self.pairs.aligned:
+            return None
+        labels = self.pairs.labels[rows.images].toarray()
+        return torch.from_numpy(labels).to(self.device, torch.float32)
 
     def _optimize(self, loss: Tensor, logged: dict[str, Any]) -> dict[str, Any]:
         """Take one optimizer step on all weights that the loss depends on."""
