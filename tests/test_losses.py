@@ -10,7 +10,9 @@ import torch
 from corrhash import InputError
 from corrhash.losses import (
     active_share,
+    class_weights,
     contrastive_loss,
+    cosine_likelihood_loss,
     cosine_margin_loss,
     cosines,
     inner_product_loss,
@@ -115,6 +117,44 @@ def test_cosine_loss_is_zero_without_known_pairs(batch):
     loss.backward()
     assert loss.item() == 0
     assert torch.equal(u.grad, torch.zeros_like(u))
+
+
+def test_sums_are_means_times_the_number_of_terms(batch):
+    u, v, similarity = batch
+    total = cosine_margin_loss(u, v, similarity, 0.5, reduction="sum")
+    mean = cosine_margin_loss(u, v, similarity, 0.5)
+    assert float(total) == pytest.approx(float(mean) * similarity.size, rel=1e-12)
+    total = quantization_margin_loss(u, 0.9, reduction="sum")
+    assert float(total) == pytest.approx(float(quantization_margin_loss(u, 0.9)) * len(u))
+
+
+def slow_likelihood(u, v, similarity, scale, balanced):
+    """The cross-entropy of P = (1 + s) / 2, pair by pair."""
+    known = [(i, j) for i, j in np.ndindex(similarity.shape) if similarity[i, j] != 0]
+    p = np.mean([(1 + similarity[i, j]) / 2 for i, j in known])
+    total = 0.0
+    for i, j in known:
+        logit = scale * float(u[i] @ v[j] / (u[i].norm() * v[j].norm()))
+        similar = (1 + similarity[i, j]) / 2 * (0.5 / p if balanced else 1)
+        dissimilar = (1 - similarity[i, j]) / 2 * (0.5 / (1 - p) if balanced else 1)
+        total += similar * np.log1p(np.exp(-logit)) + dissimilar * np.log1p(np.exp(logit))
+    return total / len(known)
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+def test_cosine_likelihood_equals_a_slow_loop(batch, balanced):
+    u, v, similarity = batch
+    expected = np.random.default_rng(5).uniform(-1, 1, similarity.shape)
+    expected[similarity > 0] = 0  # unknown
+    for s in (similarity.astype(float), expected):
+        loss = cosine_likelihood_loss(u, v, s, 4.0, balanced=balanced)
+        assert float(loss) == pytest.approx(slow_likelihood(u, v, s, 4.0, balanced), rel=1e-12)
+
+
+def test_expected_similarities_are_shared_among_both_classes():
+    similar, dissimilar = class_weights(torch.tensor([[1.0, 0.5, -1.0, 0.0]]))
+    assert similar.tolist() == [[1, 0.75, 0, 0]]
+    assert dissimilar.tolist() == [[0, 0.25, 1, 0]]
 
 
 @pytest.mark.parametrize("value", [-1, 1])

@@ -98,7 +98,7 @@ def test_saved_model_refines_queries(trained, pairs, tmp_path, exported):
     if exported:
         export_onnx(tmp_path, Hasher)
     loaded = Hasher.load(tmp_path)
-    assert isinstance(loaded, METHODS["chn"]) is not exported
+    assert isinstance(loaded, METHODS["chn-plus"]) is not exported
     continuous = trained.embed_text(pairs.texts)
     expected = trained.query_codes(continuous)
     np.testing.assert_array_equal(loaded.query_codes(continuous).packed, expected.packed)

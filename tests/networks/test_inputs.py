@@ -90,3 +90,15 @@ def test_rows_are_prefetched_before_they_are_read():
     assert len(list(padded_batches(Watched(np.ones((8, 1))), 8, 2))) == 4
     for start in (2, 4, 6):
         assert asked.index(("prefetch", start)) < asked.index(("batch", start))
+
+
+def test_terms_are_dropped_in_training_only():
+    texts = np.ones((50, 400), np.float32)
+    inputs, rows = VectorInputs(texts, dropped=0.3), np.arange(50)
+    np.testing.assert_array_equal(inputs.batch(rows), texts)
+    trained = inputs.training_batch(rows, seed=0, epoch=0)
+    assert set(np.unique(trained)) == {0, 1}
+    assert trained.mean() == pytest.approx(0.7, abs=0.02)
+    again = inputs.training_batch(rows[::-1], seed=0, epoch=0)
+    np.testing.assert_array_equal(again[::-1], trained)  # independent of the batch
+    assert (inputs.training_batch(rows, seed=0, epoch=1) != trained).any()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,7 +18,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from corrhash.datasets.base import PairedDataset
 from corrhash.methods.network_hasher import NetworkHasher
-from corrhash.networks.hashing_network import Networks
+from corrhash.networks.hashing_network import Networks, copy_state
 from corrhash.training.batches import Batch, Rows
 from corrhash.training.config import Training
 from corrhash.training.trainer import TrainableHasher, Trainer
@@ -42,9 +43,17 @@ class LabelNetworks(NetworkHasher):
         return self.n_bits * (image + text), {}
 
     def _trainer(self, pairs: PairedDataset, validation: PairedDataset) -> Trainer:
-        trainer = Trainer(self, pairs, validation)
-        trainer.title = "Training label classifiers"
-        return trainer
+        return LabelTrainer(self, pairs, validation)
+
+
+class LabelTrainer(Trainer):
+    """Trains label classifiers and keeps their last epoch: logits are no codes to rank by."""
+
+    title = "Training label classifiers"
+
+    def _validate(self) -> dict[str, Any]:
+        self.best = copy_state(self.networks)
+        return {}
 
 
 def predict_labels(
@@ -52,12 +61,11 @@ def predict_labels(
 ) -> dict[str, Tensor]:
     """Train label classifiers; return the label probabilities of the pairs, by modality.
 
-    The last epoch is used: its checkpoint is kept apart from that of the hashing networks.
+    Their checkpoint is kept apart from that of the hashing networks.
     """
     assert pairs.labels is not None
     checkpoint = training.checkpoint and str(Path(training.checkpoint) / "labels")
-    never = training.epochs or 10**6  # validate after the last epoch only
-    training = replace(training, checkpoint=checkpoint, validate_every=never, patience=None)
+    training = replace(training, checkpoint=checkpoint, patience=None)
     n_labels = pairs.labels.shape[1]
     teacher = LabelNetworks(n_labels, networks=networks, training=training)
     teacher.fit(pairs, validation=validation)
