@@ -76,6 +76,30 @@ def test_add_and_delete(both):
     assert len(collection) == N
 
 
+def test_update_and_delete_by_filter(both):
+    client, collection, scenes = both
+    new = [{"key": f"new {i}", "text": scenes.captions[i % N]} for i in range(120)]
+    assert client.add(new).new == 120
+    changes = [{"key": one["key"], "metadata": {"year": 1990}} for one in new]
+    updated = client.update_many([*changes, {"key": "nobody", "labels": "a|b"}], total=121)
+    assert (updated.updated, updated.skipped) == (120, {"nobody": "No item has this key."})
+    client.update("new 7", text=scenes.captions[40], labels="sea|calm", metadata={"year": None})
+    item = collection.get("new 7")
+    assert (item.text, item.labels, item.metadata) == (scenes.captions[40], ("sea", "calm"), {})
+    with pytest.raises(InputError, match="Cannot update 'nobody'. No item has this key"):
+        client.update("nobody", text="sea")
+    with pytest.raises(InputError, match="got an image. Add the item again"):
+        client.update("new 7", image=scenes.images[0])
+    where = parse_filter("year = 1990")
+    assert client.delete([one["key"] for one in new], where=where, dry_run=True) == 119
+    assert client.delete(where=where) == 119
+    assert client.delete([one["key"] for one in new]) == 1
+    assert client.delete([]) == 0
+    with pytest.raises(InputError, match=r"Pass keys, a filter \(where\) or both"):
+        client.delete()
+    assert len(collection) == N
+
+
 def test_add_takes_records_as_a_collection_does(both):
     client, collection, scenes = both
     records = [

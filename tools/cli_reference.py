@@ -13,7 +13,7 @@ import typer.main
 from corrhash.cli import app
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
-COLLECTION_COMMANDS = ("index", "search", "serve", "info", "export", "copy")
+COLLECTION_COMMANDS = (*("index", "search", "serve", "info", "export", "update", "delete", "copy"),)
 PAGES = {"cli.md": "Command line", "cli_collections.md": "Command line: collections"}
 WIDTH = 100
 

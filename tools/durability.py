@@ -217,7 +217,7 @@ def _damaged(collection: Collection, ids: dict[str, int]) -> int:
             return len(wanted)
         wrong |= (found.packed != expected.packed).any(axis=1)
     for row, (item, one) in enumerate(zip(items, wanted, strict=True)):
-        wrong[row] |= item != one.item(stamp=one.stamp())
+        wrong[row] |= item != one.item(stamp=one.stamp(""))
     return int(wrong.sum())
 
 

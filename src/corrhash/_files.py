@@ -157,10 +157,25 @@ def caching_in(folder: str | Path | None) -> Iterator[None]:
         _cache_folder.reset(token)
 
 
+def absolute_path(path: str | Path) -> Path:
+    """Return an absolute path without ``..``; symbolic links stay as they are."""
+    return Path(os.path.normpath(Path(path).absolute()))
+
+
 def file_sha256(path: Path) -> str:
     """Return the SHA-256 checksum of a file, as 64 hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+CHECKSUM_DIGITS = 32
+
+
+def content_checksum(content: Path | bytes) -> str:
+    """Return the first 128 bits of the SHA-256 of a file or of bytes, to find equal content."""
+    if isinstance(content, bytes):
+        return hashlib.sha256(content).hexdigest()[:CHECKSUM_DIGITS]
+    return file_sha256(content)[:CHECKSUM_DIGITS]
 
 
 def read_text(path: str | Path) -> str:

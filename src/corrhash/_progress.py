@@ -42,3 +42,25 @@ def listening(listener: Callable[[Step], None]) -> Iterator[None]:
         yield
     finally:
         _listener.reset(token)
+
+
+@contextmanager
+def steps_of(task: str, done: int, n: int, total: int | None) -> Iterator[None]:
+    """Report every task inside the block as progress of ``task``, from ``done`` to ``done + n``.
+
+    >>> with listening(lambda step: print(f"{step.task}: {step.done} of {step.total}")):
+    ...     with steps_of("Adding", 100, 50, 1000):
+    ...         report("Computing image features", 10, 20)
+    Adding: 125 of 1000
+    """
+    furthest = done
+
+    def advance(step: Step) -> None:
+        nonlocal furthest  # several tasks can follow each other, but a bar never moves back
+        furthest = max(furthest, done + n * step.done // max(step.total, 1))
+        if listener is not None:
+            listener(Step(task, furthest, max(total or 0, done + n)))
+
+    listener = _listener.get()
+    with listening(advance):
+        yield

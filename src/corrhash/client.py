@@ -13,11 +13,18 @@ from urllib.parse import urlencode
 import urllib3
 
 from corrhash._progress import report
-from corrhash.collection.base import Added, Match, Query, SearchableCollection, SearchOptions
+from corrhash.collection.base import (
+    Added,
+    Match,
+    Query,
+    SearchableCollection,
+    SearchOptions,
+    check_deletion,
+)
 from corrhash.datasets.images import open_image, shrink_for_upload
-from corrhash.datasets.records import Record, UnreadableRecord, as_record
+from corrhash.datasets.records import Record, UnreadableRecord, as_record, parse_labels
 from corrhash.errors import InputError, StorageError
-from corrhash.index.filters import format_filter
+from corrhash.index.filters import Filter, format_filter
 from corrhash.index.items import SHOWN, Item, check_fields
 
 BATCH = 50
@@ -38,7 +45,7 @@ class Client(SearchableCollection):
     Parameters
     ----------
     url : URL of the service, such as ``http://127.0.0.1:8000``.
-    token : bearer token, needed to add and delete items.
+    token : bearer token, needed to add, update and delete items.
     timeout : seconds to wait for a response.
     """
 
@@ -100,13 +107,37 @@ class Client(SearchableCollection):
             report("Adding", done, max(total or done, done))
         return added + Added(skipped=skipped)
 
-    def delete(self, keys: str | Iterable[str]) -> int:
-        """Delete items by key and return how many of them existed."""
-        names = [keys] if isinstance(keys, str) else list(keys)
+    def update_many(
+        self,
+        changes: Iterable[Mapping[str, Any]],
+        *,
+        batch: int = BATCH,
+        total: int | None = None,
+    ) -> Added:
+        """Send changes to the service; see :meth:`SearchableCollection.update_many`."""
+        updated, done = Added(), 0
+        for items in _batches(map(_json_change, changes), min(batch, BATCH)):
+            updated += Added(**self._call_json("PATCH", "/items", {"items": items}))
+            done += len(items)
+            report("Updating", done, max(total or done, done))
+        return updated
+
+    def delete(
+        self,
+        keys: str | Iterable[str] | None = None,
+        *,
+        where: str | Filter | None = None,
+        dry_run: bool = False,
+    ) -> int:
+        """Delete items by key, filter or both; see :meth:`SearchableCollection.delete`."""
+        names = check_deletion(keys, where)
+        options = [("dry_run", "true")] if dry_run else []
+        if where is not None:
+            options += [("where", where if isinstance(where, str) else format_filter(where))]
         n_deleted = 0
-        for start in range(0, len(names), BATCH):
-            query = urlencode([("key", name) for name in names[start : start + BATCH]])
-            n_deleted += self._call("DELETE", f"/items?{query}")["deleted"]
+        for start in range(0, len(names) if names is not None else 1, BATCH):
+            some = [("key", name) for name in (names or [])[start : start + BATCH]]
+            n_deleted += self._call("DELETE", f"/items?{urlencode(some + options)}")["deleted"]
         return n_deleted
 
     def get(self, key: str, fields: Sequence[str] = SHOWN) -> Item:
@@ -230,6 +261,16 @@ def _json_item(record: Record) -> dict[str, Any] | UnreadableRecord:
             if not record.text:
                 return UnreadableRecord(record.key, str(error))
     return content
+
+
+def _json_change(change: Mapping[str, Any]) -> dict[str, Any]:
+    if "image" in change:
+        raise InputError(
+            "A service changes texts, labels and metadata, got an image. Add the item again, with "
+            "its new image."
+        )
+    given = {name: parse_labels(v) if name == "labels" else v for name, v in change.items()}
+    return {name: dict(v) if isinstance(v, Mapping) else v for name, v in given.items()}
 
 
 def _batches(items: Iterable[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""The folder of a new collection: interrupted creations are repeated, other files are kept."""
+"""Collection: creation in a folder, deletion, pruning, roots, copies and concurrent use."""
 
 import shutil
 import subprocess
@@ -8,23 +8,20 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from corrhash import InputError
 from corrhash._files import atomic_write, backup_path
-from corrhash.collection import Added, Collection
-from corrhash.collection import collection as collection_module
+from corrhash.collection import Collection
 from corrhash.collection.collection import MODEL_FOLDER, creating_in
 from corrhash.datasets import PairedDataset, Reader, Vocabulary, make_pairs
 from corrhash.datasets.image_features import ImageFeatures
 from corrhash.index import ENGINES, FOLDER, engine_of
 from corrhash.index.base import checksum
-from corrhash.index.items import FIELDS
+from corrhash.index.filters import parse_filter
 from corrhash.methods import METHODS
 from corrhash.model import Model
-from tests.collection.world import N, keys, same
+from tests.collection.world import N, same
 from tests.engine_uris import new_uri
 
 KILLED_WHILE_WRITING = """
@@ -94,165 +91,78 @@ def test_one_process_creates_at_a_time(tmp_path):
     assert sorted(seen[::2]) == [0, 1, 2, 3]
 
 
-def test_items_can_lack_an_image_or_a_text(filled, world, tmp_path):
-    collection = Collection.create(tmp_path / "d", world.model)
-    with pytest.raises(InputError, match="needs a key"):
-        collection.add([{"text": world.scenes.captions[0]}])
-    added = collection.add(
-        [
-            {"image": str(world.paths[0])},
-            {"key": "words", "text": world.scenes.captions[1]},
-            {"key": "pixels", "image": world.scenes.images[2]},
-            {"key": "opened", "image": Image.open(world.paths[3])},
-        ]
-    )
-    assert added.new == 4
-    found = {match.key for match in collection.search(image=world.paths[0])}
-    assert found == {str(world.paths[0]), "pixels", "opened"}
-    assert keys(collection.search(world.scenes.captions[0], find="text")) == ["words"]
-    assert collection.search(image=world.scenes.images[2])[0].key == "pixels"
-
-
-def test_unchanged_items_are_not_encoded_again(uri, world, monkeypatch):
+def test_delete_by_key_and_filter(uri, world):
     collection = Collection.create(uri, world.model)
-    half = [world.record(row) for row in range(20)]
-    seen = []
-    plain = collection_module.encode_records
-    monkeypatch.setattr(
-        collection_module,
-        "encode_records",
-        lambda records, *a, **k: seen.extend(r.key for r in records) or plain(records, *a, **k),
-    )
-
-    def interrupted():
-        yield from half
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        collection.add(interrupted(), batch=8)
-    assert len(collection) == 16
-    seen.clear()
-    assert collection.add(half, batch=8) == Added(new=4, unchanged=16)
-    assert seen == [f"scene {row}" for row in range(16, 20)]
-    changed = [world.record(3, labels=["other"]), world.record(4, image=world.paths[5])]
-    assert collection.add([*half[:3], *changed]) == Added(updated=2, unchanged=3)
-    assert len(collection) == 20
-    assert collection.get("scene 3").labels == ("other",)
-    assert collection.get("scene 4").path == str(world.paths[5])
-    again = [world.record(30, text="sea"), world.record(30)]
-    assert collection.add(again).new == 1
-    assert collection.get("scene 30").text == world.scenes.captions[30]
-
-
-def test_numpy_metadata_equals_python_metadata(world):
-    collection = Collection.create("memory:", world.model)
-    of_numpy = {"year": np.int64(2015), "seen": np.bool_(True), "size": np.float32(0.5)}
-    of_python = {"year": 2015, "seen": True, "size": 0.5}
-    assert collection.add([world.record(0, metadata=of_numpy)]).new == 1
-    assert collection.get("scene 0").metadata == of_python
-    assert collection.add([world.record(0, metadata=of_python)]).unchanged == 1
-
-
-def test_items_without_codes_are_skipped(world, tmp_path):
-    (tmp_path / "cut.png").write_bytes(world.paths[0].read_bytes()[:200])
-    collection = Collection.create("memory:", world.model)
-    added = collection.add(
-        [
-            world.record(0),
-            {"key": "cut", "image": tmp_path / "cut.png"},
-            {"key": "gone", "image": tmp_path / "gone.png"},
-            {"key": "unknown", "text": "xyzzy"},
-            world.record(1, text="xyzzy"),
-            {"key": "text remain", "image": tmp_path / "cut.png", "text": "sea"},
-        ]
-    )
-    assert added.new == 3
-    assert set(added.skipped) == {"cut", "gone", "unknown"}
-    assert "Cannot decode the image" in added.skipped["cut"]
-    assert "No term of its text" in added.skipped["unknown"]
-    with pytest.raises(InputError, match="No term of 'xyzzy' is in the model's vocabulary"):
-        collection.search("xyzzy")
-
-
-def test_delete_and_update_by_key(uri, world):
-    collection = Collection.create(uri, world.model, store_continuous=True)
     collection.add(world.records(range(12)))
     assert collection.delete(["scene 3", "nobody"]) == 1
     assert collection.delete("scene 4") == 1
-    assert len(collection) == 10
     with pytest.raises(InputError, match="No item with the key 'scene 3'"):
         collection.get("scene 3")
-    text = world.scenes.captions[40]
-    collection.update("scene 5", text=text, metadata={"year": 1999})
-    item = collection.get("scene 5")
-    assert (item.text, item.metadata) == (text, {"year": 1999})
-    assert list(item.labels) == world.record(5)["labels"]
-    assert collection.search(text, k=1, find="text")[0].distance == 0
-    assert collection.search(image=world.paths[5], k=1)[0].key == "scene 5"
-    collection.update("scene 6", image=world.paths[50])
-    nearest = collection.search(image=world.paths[50], k=1)[0]
-    assert (nearest.key, nearest.distance) == ("scene 6", 0)
-    assert nearest.score == pytest.approx(1, abs=1e-3)
-    collection.update("scene 7", text="")
-    assert "scene 7" not in keys(collection.search(text, k=50, find="text"))
-    with pytest.raises(InputError, match="Cannot update 'colour'"):
-        collection.update("scene 7", colour="red")
-    collection.add([{"key": "words", "text": text}])
-    with pytest.raises(InputError, match="neither an image nor a text. Delete it"):
-        collection.update("words", text="")
+    some = {"keys": ["scene 5", "scene 6", "nobody"], "where": "row >= 6 and row < 8"}
+    assert collection.delete(**some, dry_run=True) == 1
+    assert collection.delete(where=parse_filter("row > 5"), dry_run=True) == 6
+    assert len(collection) == 10
+    assert collection.delete(**some) == 1
+    assert collection.delete(where="row > 5") == 5
+    assert [item.key for item in collection.first_items(99)] == [
+        *("scene 0", "scene 1", "scene 2", "scene 5")
+    ]
+    assert collection.delete([]) == 0
+    with pytest.raises(InputError, match=r"Pass keys, a filter \(where\) or both"):
+        collection.delete()
+    with pytest.raises(InputError, match="Cannot parse the filter"):
+        collection.delete("scene 0", where="row >")
+    assert len(collection) == 4
 
 
-def test_update_is_atomic(uri, world, tmp_path):
-    collection = Collection.create(uri, world.model)
-    collection.add(world.records(range(3)))
-    before = collection.get("scene 1", FIELDS), collection.search(key="scene 1", k=3)
-    with pytest.raises(InputError, match="'scene 1' is unchanged. No term of its text"):
-        collection.update("scene 1", image=world.paths[50], text="xyzzy")
-    with pytest.raises(InputError, match="Image not found: .*gone.png"):
-        collection.update("scene 1", image=tmp_path / "gone.png", text=world.scenes.captions[2])
-    assert (collection.get("scene 1", FIELDS), collection.search(key="scene 1", k=3)) == before
-    collection.update("scene 1", image=world.paths[50], text=world.scenes.captions[40])
-    number = collection.ids_of(["scene 1"])["scene 1"]
-    for modality, row in (("image", 50), ("text", 40)):
-        assert same(collection.codes_of([number], modality)[number], world.codes(modality)[row])
-    item = collection.get("scene 1")
-    assert (item.path, item.text) == (str(world.paths[50]), world.scenes.captions[40])
-
-
-def while_encoding(monkeypatch, deed):
-    """Let somebody else do something while an update encodes."""
-    plain = collection_module.encode_records
-
-    def encode(*given, **how):
-        encoded = plain(*given, **how)
-        monkeypatch.setattr(collection_module, "encode_records", plain)
-        deed()
-        return encoded
-
-    monkeypatch.setattr(collection_module, "encode_records", encode)
-
-
-def test_concurrent_updates_are_both_kept(uri, world, monkeypatch):
-    collection = Collection.create(uri, world.model)
-    collection.add(world.records(range(3)))
-    other = collection if uri == "memory:" else Collection.open(uri, world.model)
-    other.search(key="scene 1", k=1)  # it remembers how codes were
-    assert collection.search(key="scene 1", k=1)
-    while_encoding(monkeypatch, lambda: other.update("scene 1", image=world.paths[50]))
-    collection.update("scene 1", text=world.scenes.captions[40])
-    number = collection.ids_of(["scene 1"])["scene 1"]
-    for modality, row in (("image", 50), ("text", 40)):
-        assert same(collection.codes_of([number], modality)[number], world.codes(modality)[row])
-    assert collection.get("scene 1").path == str(world.paths[50])
-
-
-def test_update_does_not_restore_a_deleted_item(uri, world, monkeypatch):
-    collection = Collection.create(uri, world.model)
-    collection.add(world.records(range(3)))
-    while_encoding(monkeypatch, lambda: collection.delete("scene 1"))
-    with pytest.raises(InputError, match="No item with the key 'scene 1'"):
-        collection.update("scene 1", text=world.scenes.captions[40])
+def test_prune_deletes_only_missing_files_below_a_folder(uri, world, tmp_path):
+    here, there = tmp_path / "here", tmp_path / "there"
+    (here / "deep").mkdir(parents=True)
+    (here / "deeper").mkdir()
+    there.mkdir()
+    files = [here / "deep" / "0.png", here / "deep" / "1.png", here / "deeper" / "2.png"]
+    files += [here / "3.png", there / "4.png"]
+    for row, file in enumerate(files):
+        shutil.copy(world.paths[row], file)
+    collection = Collection.create(uri, world.model, root=here)
+    collection.add({"key": f"{row}", "image": file} for row, file in enumerate(files))
+    collection.add([{"key": "words", "text": world.scenes.captions[0]}])
+    for file in files[1:]:
+        file.unlink()
+    assert collection.prune(here / "deep") == 1
+    assert sorted(collection.ids_of(["0", "1", "2", "3", "4", "words"])) == (
+        ["0", "2", "3", "4", "words"]
+    )
+    assert collection.prune(here) == 2
+    assert sorted(collection.ids_of(["0", "2", "3", "4"])) == ["0", "4"]
+    assert collection.prune(tmp_path) == 1
+    for folder in (there, tmp_path / "nowhere", files[0]):
+        with pytest.raises(InputError, match="is empty or not a folder, so nothing was pruned"):
+            collection.prune(folder)
     assert len(collection) == 2
+
+
+def test_paths_are_relative_to_a_root_that_can_move(uri, world, tmp_path):
+    root = tmp_path / "photos"
+    (root / "2015").mkdir(parents=True)
+    shutil.copy(world.paths[0], root / "2015" / "0.png")
+    shutil.copy(world.paths[1], tmp_path / "1.png")
+    collection = Collection.create(uri, world.model, root=root)
+    records = [{"image": root / "2015" / ".." / "2015" / "0.png"}, {"image": tmp_path / "1.png"}]
+    collection.add({"key": str(n), **record} for n, record in enumerate(records))
+    inside, outside = (collection.get(key) for key in "01")
+    assert (inside.path, outside.path) == ("2015/0.png", str(tmp_path / "1.png"))
+    assert collection.file_of(inside) == root / "2015" / "0.png"
+    assert collection.file_of(outside) == tmp_path / "1.png"
+    assert len(collection.search(image=world.paths[0], where="path = '2015/0.png'")) == 1
+    root.rename(tmp_path / "moved")
+    collection.set_root(tmp_path / "moved")
+    again = collection if uri == "memory:" else Collection.open(uri, world.model)
+    assert again.info()["root"] == str(tmp_path / "moved")
+    assert again.file_of(again.get("0")).exists()
+    assert again.add([{"key": "0", "image": tmp_path / "moved" / "2015" / "0.png"}]).unchanged == 1
+    with pytest.raises(InputError, match="Folder not found: .*photos"):
+        collection.set_root(root)
 
 
 def test_open_rejects_another_model(scheme_of, world, tmp_path):

@@ -8,7 +8,15 @@ from PIL import Image
 from corrhash import InputError
 from corrhash.collection.encoding import encode_records
 from corrhash.collection.search import unpack_continuous
-from corrhash.datasets import Reader, Vocabulary, make_pairs
+from corrhash.datasets import (
+    ImageFiles,
+    PairedDataset,
+    Reader,
+    Vocabulary,
+    image_features,
+    make_pairs,
+)
+from corrhash.datasets.image_features import ImageFeatures
 from corrhash.datasets.records import Record
 from corrhash.methods import METHODS
 from corrhash.model import Model
@@ -21,6 +29,53 @@ def model():
     n_words = pairs.texts.shape[1]
     reader = Reader(Vocabulary(tuple(f"w{i:03}" for i in range(n_words))))
     return Model(hasher, reader), pairs
+
+
+class Corners:
+    """In place of a network: the corner pixels of images. Counts the images it computes."""
+
+    key, sha256 = "corners", "0"
+    computed = 0
+
+    def compute(self, images, *, done=0, total=None):
+        Corners.computed += len(images)
+        rows = [np.asarray(image)[[0, 0, -1, -1], [0, -1, 0, -1]].ravel() for image in images]
+        return np.array(rows, dtype=np.float32)
+
+
+def test_cached_features_are_not_computed_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("CORRHASH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(image_features, "OPEN_BACKBONE", f"{__name__}:open_corners")
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 9, 9, 3), dtype=np.uint8)
+    records = [Record(f"{row}", tmp_path / f"{row}.png") for row in range(40)]
+    for record, image in zip(records, pixels, strict=True):
+        Image.fromarray(image).save(record.image)
+    contents = [record.content() for record in records]
+    reader = Reader(None, ImageFeatures("hf:corners"))
+    features = Corners().compute(pixels)
+    model = Model(METHODS["cvh"](n_bits=8).fit(PairedDataset(features, features)), reader)
+    before = encode_records(records, model, store_continuous=True, contents=contents)
+    reader.read(PairedDataset(ImageFiles([r.image for r in records[10:]]), features[10:]))
+    Corners.computed = 0
+    after = encode_records(records, model, store_continuous=True, contents=contents)
+    assert Corners.computed == 10
+    assert sorted(after.items, key=lambda i: int(i.key)) == before.items
+    rows, codes = after.codes["image"]
+    order = np.argsort(rows)
+    np.testing.assert_array_equal(rows[order], np.arange(40))
+    np.testing.assert_array_equal(codes.packed[order], before.codes["image"][1].packed)
+    for row in (3, 20):  # one of them is cached
+        records[row].image.unlink()
+    Corners.computed = 0
+    lost = encode_records(records, model, contents=contents)
+    assert {*lost.skipped} == {"3", "20"}
+    assert "Image not found" in lost.skipped["20"]
+    assert len(lost.items) == 38
+    assert Corners.computed == 9
+
+
+def open_corners(name, weights):
+    return Corners()
 
 
 def test_codes_belong_to_the_rows_of_their_modality(model, tmp_path):

@@ -1,5 +1,6 @@
-"""Feature files: one row per item, and errors that name the problem."""
+"""Feature files, and the cache: what is computed once, and what again."""
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -11,8 +12,14 @@ from PIL import Image
 
 from corrhash import InputError
 from corrhash._progress import listening
-from corrhash.datasets import ImageFiles
-from corrhash.datasets.feature_cache import ROWS, cached_features, fingerprint, read_feature_file
+from corrhash.datasets import ImageFiles, feature_cache
+from corrhash.datasets.feature_cache import (
+    ROWS,
+    FeatureCache,
+    cached_features,
+    image_checksums,
+    read_feature_file,
+)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.uint8])
@@ -130,8 +137,28 @@ def test_other_images_and_extractors_are_not_shared(images):
     other, weights = Means(), Means("other weights")
     cached_features(other, changed)
     cached_features(weights, images)
-    assert (other.computed, weights.computed) == (5, 517)
-    assert fingerprint(images[:4]) != fingerprint(images[:4].reshape(4, 2, 8, 3))
+    assert (other.computed, weights.computed) == (1, 517)
+    wide = images[:4].reshape(4, 2, 8, 3)
+    assert not {*image_checksums(images[:4])} & {*image_checksums(wide)}
+
+
+def test_images_are_found_in_any_order_and_number(images):
+    cached_features(Means(), images)
+    order = np.random.default_rng(1).permutation(len(images))
+    for rows in (order, order[:300], np.array([7]), np.array([7, 3, 7, 7, 516])):
+        again = Means()
+        features = cached_features(again, images[rows])
+        np.testing.assert_array_equal(features, Means().compute(images[rows]))
+        assert again.computed == 0
+
+
+def test_equal_images_are_computed_once(images):
+    rows = [0, 1, 0, 2, 1]
+    extractor = Means()
+    for _ in range(2):
+        features = cached_features(extractor, images[rows])
+        np.testing.assert_array_equal(features, Means().compute(images[rows]))
+    assert extractor.computed == 3
 
 
 def damage(path, how):
@@ -143,14 +170,49 @@ def damage(path, how):
 @pytest.mark.parametrize("how", ["cut", "empty", "flip"])
 def test_a_damaged_cache_file_is_computed_again(images, cache, caplog, how):
     cached_features(Means(), images)
-    (last,) = [path for path in files_in(cache) if path.name.startswith(fingerprint(images[-5:]))]
+    last = min(files_in(cache), key=lambda path: path.stat().st_size)  # of five images
     damage(last, how)
     again, third = Means(), Means()
     np.testing.assert_array_equal(cached_features(again, images), Means().compute(images))
     assert again.computed == 5
-    assert f"{last} is damaged. Computing the features of its 5 images again." in caplog.text
+    assert f"{last} is damaged. Computing the features of its images again." in caplog.text
     cached_features(third, images)
     assert third.computed == 0
+    assert len(files_in(cache)) == 3
+
+
+def test_only_requested_rows_of_a_file_are_verified(images, cache):
+    cached_features(Means(), images[:5])
+    (path,) = files_in(cache)
+    content = bytearray(path.read_bytes())
+    rows = Means().compute(images[:5])
+    content[content.index(rows[2].tobytes())] ^= 1
+    path.write_bytes(content)
+    good, bad = Means(), Means()
+    np.testing.assert_array_equal(cached_features(good, images[[0, 4]]), rows[[0, 4]])
+    np.testing.assert_array_equal(cached_features(bad, images[:5]), rows)
+    assert (good.computed, bad.computed) == (0, 5)
+
+
+def test_deleted_and_added_files_are_noticed(images, cache):
+    cache = FeatureCache(cache / "features" / "x")
+    features, checksums = np.eye(4, dtype=np.float32), image_checksums(images[:4])
+
+    def found():
+        return {
+            c: row.tolist()
+            for some, rows in cache.read(checksums)
+            for c, row in zip(some, rows, strict=True)
+        }
+
+    assert found() == {}
+    cache.write(checksums[:2], features[:2])
+    assert found() == dict(zip(checksums[:2], features[:2].tolist(), strict=True))
+    FeatureCache(cache.folder).write(checksums[1:], features[1:])  # as another process does
+    assert found() == dict(zip(checksums, features.tolist(), strict=True))
+    for path in cache.folder.iterdir():
+        path.unlink()
+    assert found() == {}
 
 
 def save_images(folder, images):
@@ -169,7 +231,33 @@ def test_a_changed_image_is_computed_again(images, tmp_path):
     np.testing.assert_array_equal(cached_features(newer, files), Means().compute(images[[0, 9, 2]]))
     os.utime(files.paths[0], (0, 0))
     cached_features(older, files)
-    assert (same.computed, newer.computed, older.computed) == (0, 3, 3)
+    assert (same.computed, newer.computed, older.computed) == (0, 1, 0)
+
+
+def test_moved_and_reordered_files_are_found(images, tmp_path):
+    (tmp_path / "old").mkdir()
+    files = save_images(tmp_path / "old", images[:5])
+    cached_features(Means(), files)
+    (tmp_path / "old").rename(tmp_path / "new")
+    moved = ImageFiles([tmp_path / "new" / f"{number}.png" for number in (3, 0, 4)])
+    again = Means()
+    np.testing.assert_array_equal(cached_features(again, moved), Means().compute(images[[3, 0, 4]]))
+    assert again.computed == 0
+
+
+def test_unchanged_files_are_not_read_again(images, tmp_path, cache, monkeypatch):
+    files = save_images(tmp_path, images[:3])
+    checksums = image_checksums(files)
+    assert checksums == [hashlib.sha256(p.read_bytes()).hexdigest()[:32] for p in files.paths]
+    read = []
+    plain = feature_cache.content_checksum
+    monkeypatch.setattr(feature_cache, "content_checksum", lambda p: read.append(p) or plain(p))
+    assert image_checksums(files) == checksums
+    assert not read
+    (saved,) = (cache / "checksums").iterdir()
+    saved.write_text(saved.read_text()[:-1])  # damaged
+    assert image_checksums(files) == checksums
+    assert len(read) == 3
 
 
 def test_a_missing_image_is_named(tmp_path, images):

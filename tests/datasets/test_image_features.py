@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from corrhash import InputError
-from corrhash._files import file_sha256
+from corrhash._files import content_checksum, file_sha256
 from corrhash.datasets import ImageFeatures, ImageFiles, image_features
 from corrhash.datasets.image_features import simple_features
 
@@ -100,6 +100,23 @@ def test_only_features_of_datasets_are_cached(weights, images, tmp_path):
     assert not (tmp_path / "cache").exists()
     np.testing.assert_allclose(features.of_dataset(images), expected, rtol=1e-6)
     assert len(list((tmp_path / "cache" / "features").iterdir())) == 1
+
+
+def test_cached_features_are_found_by_content(weights, images, tmp_path):
+    paths = [tmp_path / f"{row}.png" for row in range(5)]
+    for path, pixels in zip(paths, images, strict=True):
+        Image.fromarray(pixels).save(path)
+    features = ImageFeatures("alexnet-fc7", str(weights)).pinned()
+    computed = features.of_dataset(ImageFiles(paths[:4]))
+    asked = [content_checksum(path) for path in paths]
+    found = features.cached([asked[4], asked[2], "", asked[0], asked[2]])
+    assert sorted(found) == [1, 3, 4]
+    for at, row in ((1, 2), (3, 0), (4, 2)):
+        np.testing.assert_array_equal(found[at], computed[row])
+    assert features.cached(["", ""]) == {}
+    assert ImageFeatures("simple").cached(asked) == {}
+    weights.write_text("3")
+    assert ImageFeatures("alexnet-fc7", str(weights)).cached(asked) == {}
 
 
 def test_the_network_is_opened_once(weights, images):

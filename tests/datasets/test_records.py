@@ -1,5 +1,6 @@
 """Records: their fields, stamps and labels."""
 
+import hashlib
 import os
 
 import numpy as np
@@ -47,11 +48,41 @@ def test_a_stamp_changes_with_the_record_only(tmp_path):
         *({"image": pixels}, {"image": pixels + 1}, {"image": np.zeros(9)}, {"image": None}),
         *({"term_vector": np.ones(3)}, {"term_vector": sp.csr_array(np.eye(3)[:1])}),
     ]
-    stamps = [Record(**(base | change)).stamp() for change in [{}, *changes]]
+    stamps = [Record(**(base | change)).stamp("a.png") for change in [{}, *changes]]
+    stamps.append(Record(**base).stamp("b.png"))
     assert len(set(stamps)) == len(stamps)
-    assert Record(**base).stamp() == stamps[0]
+    described, images = zip(*(stamp.split(":") for stamp in stamps), strict=True)
+    assert [one != described[0] for one in described] == [
+        False,
+        *[True] * 4,
+        *[False] * 4,
+        True,
+        True,
+        False,
+    ]
+    assert [one != images[0] for one in images] == [
+        False,
+        *[False] * 4,
+        *[True] * 4,
+        False,
+        False,
+        True,
+    ]
+    assert Record(**base).stamp("a.png") == stamps[0]
     os.utime(path, ns=(0, 0))
-    assert Record(**base).stamp() not in stamps
+    assert Record(**base).stamp("a.png") not in stamps
+
+
+def test_content_is_the_checksum_of_the_file(tmp_path):
+    for name in ("a.png", "b.png"):
+        Image.new("RGB", (9, 9), "red").save(tmp_path / name)
+    content = (tmp_path / "a.png").read_bytes()
+    expected = hashlib.sha256(content).hexdigest()[:32]
+    for image in (tmp_path / "a.png", str(tmp_path / "b.png"), content):
+        assert Record("a", image).content() == expected
+    for image in (tmp_path / "missing.png", np.zeros(9), np.zeros((9, 9, 3), np.uint8)):
+        assert Record("a", image).content() == ""
+    assert Record("a", text="a dog").content() == ""
 
 
 def test_items_of_a_dataset_become_records():

@@ -197,6 +197,8 @@ def test_metrics_count_requests(service):
 def test_read_only_service_rejects_writes(service):
     new = {"items": [{"key": "new", "text": TEXT}]}
     assert service.post("/api/v1/items", json=new).status_code == 403
+    changes = {"items": [{"key": "scene 1", "labels": []}]}
+    assert service.patch("/api/v1/items", json=changes).status_code == 403
     assert service.delete("/api/v1/items", params={"key": "scene 1"}).status_code == 403
 
 
@@ -211,7 +213,9 @@ def test_token_allows_adding_and_deleting(tmp_path, generous):
         assert len(collection) == N
         headers = {"Authorization": f"Bearer {TOKEN}"}
         added = client.post("/api/v1/items", json=new, headers=headers)
-        assert added.json() == {"new": 1, "updated": 0, "unchanged": 0, "skipped": {}}
+        assert added.json() == {
+            **{"new": 1, "updated": 0, "moved": 0, "unchanged": 0, "skipped": {}}
+        }
         assert collection.get("new").metadata == {"year": 2015}
         gone = client.delete("/api/v1/items", params={"key": ["new", "nobody"]}, headers=headers)
         assert gone.json() == {"deleted": 1}
@@ -219,6 +223,47 @@ def test_token_allows_adding_and_deleting(tmp_path, generous):
         response = client.post("/api/v1/items", json=broken, headers=headers)
         assert response.status_code == 422
         assert "'bad'" in response.json()["error"]
+
+
+def test_token_allows_updating(tmp_path, generous):
+    collection, scenes = fill(tmp_path / "c")
+    before = collection.get("scene 2")
+    changes = [
+        {"key": "scene 2", "labels": ["mine"], "metadata": {"row": None, "year": 2015}},
+        {"key": "scene 3", "text": scenes.captions[9]},
+        {"key": "nobody", "text": "sea"},
+    ]
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with TestClient(create_app(collection, generous, token=TOKEN)) as client:
+        assert client.patch("/api/v1/items", json={"items": changes}).status_code == 401
+        updated = client.patch("/api/v1/items", json={"items": changes}, headers=headers)
+        assert updated.json() == {
+            **{"new": 0, "updated": 2, "moved": 0, "unchanged": 0},
+            "skipped": {"nobody": "No item has this key."},
+        }
+        for wrong in ({"key": "scene 3", "path": "x"}, {"text": "sea"}, {"key": "a", "text": None}):
+            response = client.patch("/api/v1/items", json={"items": [wrong]}, headers=headers)
+            assert response.status_code == 422
+    item = collection.get("scene 2")
+    assert (item.text, item.labels, item.metadata) == (before.text, ("mine",), {"year": 2015})
+    assert collection.get("scene 3").text == scenes.captions[9]
+
+
+def test_deletion_by_filter(tmp_path, generous):
+    collection, _ = fill(tmp_path / "c")
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with TestClient(create_app(collection, generous, token=TOKEN)) as client:
+
+        def delete(**params):
+            return client.delete("/api/v1/items", params=params, headers=headers)
+
+        assert delete(where="row >= 50", dry_run=True).json() == {"deleted": 10}
+        assert delete(key=["scene 1", "scene 55"], where="row >= 50").json() == {"deleted": 1}
+        assert len(collection) == N - 1
+        assert delete(where="row >= 50").json() == {"deleted": 9}
+        assert delete().status_code == 422
+        assert delete(where="row >=").status_code == 422
+    assert len(collection) == N - 10
 
 
 def test_uploaded_file_is_not_served(tmp_path, generous):

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from corrhash import __version__
-from corrhash.cli import collections, demo, lists, models, serve, study, train
+from corrhash.cli import collections, demo, items, lists, models, serve, study, train
 from corrhash.cli.command import Command, Group
 from corrhash.cli.output import err, out
 from corrhash.errors import InputError, StorageError, optional_packages
@@ -35,13 +35,15 @@ VERBS = (
     serve.serve,
     collections.info,
     collections.export,
+    items.update,
+    items.delete,
     collections.copy,
     study.run,
     study.report,
     models.export_onnx,
     lists.methods,
     lists.datasets,
-    collections.engines,
+    lists.engines,
 )
 """In the order of the pipeline, as ``--help`` lists them."""
 

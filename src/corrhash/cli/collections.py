@@ -1,4 +1,4 @@
-"""Commands for collections: index, search, info, export, copy and engines."""
+"""Commands for collections: index, search, info, export and copy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from corrhash.cli.options import (
     ModelOption,
     method_named,
 )
-from corrhash.cli.output import out, print_line, progress_bars
+from corrhash.cli.output import out, print_line, print_skipped, progress_bars
 from corrhash.errors import InputError
 
 if TYPE_CHECKING:  # heavy modules are imported by the commands that need them, to keep --help fast
@@ -68,6 +68,12 @@ def index(
             "[default: database]"
         ),
     ] = None,
+    prune: Annotated[
+        bool,
+        typer.Option(
+            "--prune", help="Afterwards delete items whose files were in the folder and are gone."
+        ),
+    ] = False,
     batch: Annotated[int, typer.Option(min=1, help="Number of items per write.")] = 512,
     shard: Annotated[
         str | None,
@@ -83,8 +89,8 @@ def index(
     """Encode images and texts and add them to a collection.
 
     Creates the collection if it does not exist. Unchanged items are not encoded again, so an
-    interrupted command can be repeated; changed items are updated. An image file counts as changed
-    when its path, size or modification time differs.
+    interrupted command can be repeated; changed items are updated. Moved and renamed image files
+    are recognized by their content and are not encoded again.
 
     Each row of a table can have the fields **image** (a path relative to the file), **text**,
     **labels** and **key**. All other fields become metadata for filters. Rows with the same key
@@ -99,6 +105,9 @@ def index(
     from corrhash.datasets.formats import Shard
 
     own = Shard.from_environment() if shard is None else Shard.parse(shard)
+    if prune and (own.count > 1 or not Path(source).is_dir()):
+        got = source if own.count == 1 else f"shard {own.index}/{own.count}"
+        raise InputError(f"--prune needs an existing folder and all of its files, got {got}.")
     if own.index and model is not None:
         _wait_for(collection)
     with progress_bars(), caching_in(cache):
@@ -107,7 +116,8 @@ def index(
         found = open_source(source, target.model.reader, **how, **target.dataset_options)
         opened = target.open()  # only now: an unreadable source creates no collection
         added = opened.add(found.records, batch=batch, total=found.total)
-    _print_added(added, opened)
+        n_pruned = opened.prune(source) if prune else None
+    _print_added(added, opened, n_pruned)
     if not own.index:
         command = ["corrhash", "search", collection, *_example_query(opened)]
         print_line(f"Next: {shlex.join([*command, *_model_option(opened, model)])}")
@@ -184,7 +194,7 @@ def search(
     if sheet is not None and matches:
         write_sheet(sheet, title, image, matches)
     if as_json:
-        sys.stdout.write(json.dumps([as_dict(match) for match in matches]) + "\n")
+        sys.stdout.write(json.dumps([as_dict(match, opened) for match in matches]) + "\n")
         return
     narrowed = {"--where": where, "--radius": radius, "--offset": offset or None}
     options = " or ".join(name for name, value in narrowed.items() if value is not None)
@@ -200,14 +210,17 @@ def info(
     """Show collection statistics."""
     from corrhash.index import open_index
 
-    about = _about(collection)
+    about = about_of(collection)
     index = open_index(collection, about["n_bits"])
     table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column()
+    table.add_column(overflow="fold")  # a path is never truncated
     table.add_row("items", f"{len(index):,}")
     table.add_row("bits", str(about["n_bits"]))
     table.add_row("method", str(about.get("method", "")).rpartition(":")[2])
     table.add_row("continuous codes", "stored" if about.get("store_continuous") else "not stored")
     table.add_row("fingerprint", str(about.get("fingerprint", "")))
+    table.add_row("root of paths", str(about.get("root", "")))
     table.add_row("engine", type(index).__name__)
     if verify:
         index.verify()
@@ -229,9 +242,12 @@ def export(
     from corrhash.index.base import as_lines
 
     check_suffix(path, [".jsonl"], "an export")
+    about = about_of(collection)
     n_items = 0
     with progress_bars(), atomic_write(path) as file:
-        for line in as_lines(open_index(collection, _about(collection)["n_bits"])):
+        for line in as_lines(open_index(collection, about["n_bits"])):
+            if line["path"]:
+                line["path"] = str(Path(about["root"], line["path"]))
             file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
             n_items += 1
     print_line(f"Exported {n_items:,} items: {path}")
@@ -255,22 +271,6 @@ def copy(
     with progress_bars():
         copied = opened.copy_to(target)
     print_line(f"Copied and verified {len(copied):,} items: {target}")
-
-
-def engines() -> None:
-    """List the storage engines and the URIs that select them."""
-    from corrhash.index import ENGINES
-
-    table = Table(box=None, pad_edge=False)
-    table.add_column("URI", style="bold")
-    table.add_column("engine")
-    for name in ENGINES:
-        try:
-            line = (ENGINES[name].__doc__ or "").strip().splitlines()[0]
-        except InputError as error:
-            line = str(error)
-        table.add_row(name, line)
-    out.print(table, highlight=False)
 
 
 def open_collection(uri: str, model: Path | None, method: str | None) -> Collection:
@@ -318,8 +318,15 @@ def _target(
     options = _dataset_options(source, model.training)
     if exists:
         return _Target(model, options, partial(Collection.open, uri, model))
-    create = partial(Collection.create, uri, model, store_continuous=store_continuous)
+    how: dict[str, Any] = {"store_continuous": store_continuous, "root": _root(source)}
+    create = partial(Collection.create, uri, model, **how)
     return _Target(model, options, create)
+
+
+def _root(source: str) -> Path:
+    """The folder that paths of items are relative to: of the source, or the current one."""
+    path = Path(source)
+    return path if path.is_dir() else path.parent if path.is_file() else Path()
 
 
 def _dataset_options(source: str, training: TrainingRun | None) -> dict[str, Any]:
@@ -355,7 +362,8 @@ def _wait_for(uri: str) -> None:
         time.sleep(0.5)
 
 
-def _about(uri: str) -> dict[str, Any]:
+def about_of(uri: str) -> dict[str, Any]:
+    """Return the description of a collection."""
     from corrhash.index import engine_of
 
     _check_durable(uri)
@@ -384,11 +392,9 @@ def _example_query(collection: Collection) -> list[str]:
     return [*(terms or ["--key", *keys[:1]]), *modality]
 
 
-def _print_added(added: Added, collection: Collection) -> None:
-    counts = {"new": added.new, "updated": added.updated, "unchanged": added.unchanged}
+def _print_added(added: Added, collection: Collection, n_pruned: int | None) -> None:
+    counts = {name: getattr(added, name) for name in ("new", "updated", "moved", "unchanged")}
     parts = [f"{number:,} {name}" for name, number in counts.items() if number or name == "new"]
+    parts += [] if n_pruned is None else [f"{n_pruned:,} pruned"]
     print_line(f"{', '.join(parts)}; {len(collection):,} items in {collection.uri}")
-    for key, reason in list(added.skipped.items())[:5]:
-        print_line(f"Skipped {key}: {reason}")
-    if len(added.skipped) > 5:
-        print_line(f"Skipped in total: {len(added.skipped):,}")
+    print_skipped(added.skipped)

@@ -1,4 +1,4 @@
-"""The verbs that list what is available: methods and datasets."""
+"""The verbs that list what is available: methods, datasets and engines."""
 
 from __future__ import annotations
 
@@ -121,6 +121,22 @@ def datasets(
                 f"Unknown arguments {' '.join(arguments or [])!r}. Usage: corrhash datasets, "
                 "corrhash datasets NAME or corrhash datasets check DATASET."
             )
+
+
+def engines() -> None:
+    """List the storage engines and the URIs that select them."""
+    from corrhash.index import ENGINES
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("URI", style="bold")
+    table.add_column("engine")
+    for name in ENGINES:
+        try:
+            line = (ENGINES[name].__doc__ or "").strip().splitlines()[0]
+        except InputError as error:
+            line = str(error)
+        table.add_row(name, line)
+    out.print(table, highlight=False)
 
 
 def _describe_method(name: str) -> None:

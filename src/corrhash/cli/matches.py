@@ -11,11 +11,11 @@ from rich.text import Text
 from corrhash.cli.output import out, print_line
 
 if TYPE_CHECKING:
-    from corrhash.collection import Match
+    from corrhash.collection import Collection, Match
 
 
-def as_dict(match: Match) -> dict[str, Any]:
-    """Return a match as JSON values."""
+def as_dict(match: Match, collection: Collection) -> dict[str, Any]:
+    """Return a match as JSON values, with the full path of its file."""
     item = match.item
     return {
         "id": match.id,
@@ -25,7 +25,7 @@ def as_dict(match: Match) -> dict[str, Any]:
         "text": item.text,
         "labels": list(item.labels),
         "metadata": dict(item.metadata),
-        "path": item.path,
+        "path": str(collection.file_of(item)) if item.path else "",
     }
 
 

@@ -76,6 +76,9 @@ CollectionArgument = Annotated[
         help="URI of the collection: a folder, or milvus://host:port/name.",
     ),
 ]
+KeysArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[KEY]...", help="Keys of items.")
+]
 ModelOption = Annotated[
     Path | None,
     typer.Option(

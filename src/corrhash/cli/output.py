@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,14 @@ err = Console(stderr=True)
 def print_line(line: str) -> None:
     """Print a line as it is: file names can look like markup."""
     out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_skipped(skipped: Mapping[str, str]) -> None:
+    """Print the first keys of skipped items with the reasons."""
+    for key, reason in list(skipped.items())[:5]:
+        print_line(f"Skipped {key}: {reason}")
+    if len(skipped) > 5:
+        print_line(f"Skipped in total: {len(skipped):,}")
 
 
 @contextmanager

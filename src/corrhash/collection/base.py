@@ -47,10 +47,14 @@ class Match:
 
 @dataclass(frozen=True)
 class Added:
-    """Counts of added items; ``skipped`` maps the key of each skipped item to the reason."""
+    """Counts of written items; ``skipped`` maps the key of each skipped item to the reason.
+
+    ``moved`` items are stored under a new path or key, but their images were not encoded again.
+    """
 
     new: int = 0
     updated: int = 0
+    moved: int = 0
     unchanged: int = 0
     skipped: Mapping[str, str] = field(default_factory=dict)
 
@@ -58,6 +62,7 @@ class Added:
         return Added(
             self.new + other.new,
             self.updated + other.updated,
+            self.moved + other.moved,
             self.unchanged + other.unchanged,
             {**self.skipped, **other.skipped},
         )
@@ -237,14 +242,48 @@ class SearchableCollection(ABC):
     ) -> Added:
         """Encode and store records, or dictionaries with the fields of :class:`Record`.
 
-        An existing key is updated; an unchanged record is not encoded again. Images that cannot be
-        read and texts without a known term are skipped and reported. ``batch`` is the maximum
-        number of items per write, ``total`` the expected number of records for progress reports.
+        An existing key is updated; an unchanged record is not encoded again, nor is an image file
+        whose content is stored already. Images that cannot be read and texts without a known term
+        are skipped and reported. ``batch`` is the maximum number of items per write, ``total`` the
+        expected number of records for progress reports.
+        """
+
+    def update(self, key: str, **changes: Any) -> None:
+        """Change the text, labels or metadata of an item; see :meth:`update_many`.
+
+        If the change is impossible, an error is raised and the item is unchanged.
+        """
+        for reason in self.update_many([{"key": key, **changes}]).skipped.values():
+            raise InputError(f"Cannot update {key!r}. {reason}")
+
+    @abstractmethod
+    def update_many(
+        self,
+        changes: Iterable[Mapping[str, Any]],
+        *,
+        batch: int = ...,
+        total: int | None = None,
+    ) -> Added:
+        """Change the text, labels or metadata of items, and encode new texts.
+
+        Each change is a dictionary with the ``key`` of an item and the fields to change: ``text``
+        (empty to remove it), ``labels`` (all of them) and ``metadata`` (fields to set, or None to
+        remove a field; others stay). A local collection also accepts ``image``. Unknown keys and
+        texts without a known term are skipped and reported, and their items are unchanged.
         """
 
     @abstractmethod
-    def delete(self, keys: str | Iterable[str]) -> int:
-        """Delete items by key and return how many of them existed."""
+    def delete(
+        self,
+        keys: str | Iterable[str] | None = None,
+        *,
+        where: str | Filter | None = None,
+        dry_run: bool = False,
+    ) -> int:
+        """Delete items by key, by a filter, or those of the keys that pass the filter.
+
+        Returns how many items were deleted or, with ``dry_run``, how many would be.
+        """
 
     @abstractmethod
     def get(self, key: str, fields: Sequence[str] = SHOWN) -> Item:
@@ -256,6 +295,13 @@ class SearchableCollection(ABC):
 
     @abstractmethod
     def __len__(self) -> int: ...
+
+
+def check_deletion(keys: str | Iterable[str] | None, where: object) -> list[str] | None:
+    """Return the keys to delete as a list; None if items are deleted by a filter only."""
+    if keys is None and where is None:
+        raise InputError("Pass keys, a filter (where) or both. Got neither, which deletes nothing.")
+    return [keys] if isinstance(keys, str) else None if keys is None else list(keys)
 
 
 def _is_one_image(image: Any) -> bool:

@@ -5,27 +5,27 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from filelock import FileLock
-from numpy.typing import NDArray
 
-from corrhash._files import backup_path, is_temporary, make_folder
-from corrhash._progress import report
+from corrhash._files import absolute_path, backup_path, is_temporary, make_folder
+from corrhash._progress import report, steps_of
 from corrhash.codes import Codes
+from corrhash.collection.adding import add_batch, root_of
 from corrhash.collection.base import Added, Match, Query, SearchableCollection, SearchOptions
-from corrhash.collection.encoding import Encoded, encode_records
+from corrhash.collection.deleting import delete_items, prune
 from corrhash.collection.search import encode_queries, find_matches, stores_continuous
+from corrhash.collection.updating import update_batch
 from corrhash.datasets.base import PairedDataset
 from corrhash.datasets.records import Record, UnreadableRecord, as_record, dataset_records
 from corrhash.errors import InputError
 from corrhash.index import ENGINES, FOLDER, CodeIndex, engine_of
 from corrhash.index.base import checksum
-from corrhash.index.items import FIELDS, MODALITIES, SHOWN, Item
+from corrhash.index.filters import Filter
+from corrhash.index.items import SHOWN, Item
 from corrhash.index.ranking import Ranking
 from corrhash.index.sqlite_storage import DATABASE_FILE
 from corrhash.methods.base import Hasher
@@ -79,8 +79,6 @@ def _is_left_over(path: Path) -> bool:
 BATCH = 512
 """Items that are encoded together and written in one transaction."""
 
-UPDATABLE = ("image", "text", "labels", "metadata")
-
 
 class Collection(SearchableCollection):
     """Images and texts encoded by one model, added and searched by key, text or image.
@@ -114,6 +112,7 @@ class Collection(SearchableCollection):
         model: Model | str | Path,
         *,
         store_continuous: bool = False,
+        root: str | Path = ".",
     ) -> Collection:
         """Create a collection.
 
@@ -124,6 +123,8 @@ class Collection(SearchableCollection):
             fitted hasher. A collection in a folder keeps a copy.
         store_continuous : also store continuous codes, two bytes per bit, for more accurate
             re-ranking.
+        root : folder that the paths of image files are stored relative to if they lie below it,
+            so that it can be moved (:meth:`set_root`); the current folder by default.
         """
         uri, model = str(uri), as_model(model)
         engine = engine_of(uri)
@@ -135,6 +136,7 @@ class Collection(SearchableCollection):
             "fingerprint": model.fingerprint,
             "method": model.hasher.import_path,
             "store_continuous": store_continuous,
+            "root": str(absolute_path(root)),
         }
         in_folder = engine is ENGINES[FOLDER]
         with creating_in(Path(uri)) if in_folder else nullcontext():
@@ -203,6 +205,7 @@ class Collection(SearchableCollection):
             "method": self.model.method,
             "stores_continuous": self.stores_continuous,
             "fingerprint": self.index.about["fingerprint"],
+            "root": str(self.root),
         }
 
     def _search(self, query: Query, options: SearchOptions) -> list[list[Match]]:
@@ -228,7 +231,8 @@ class Collection(SearchableCollection):
         while some := list(islice(stream, batch)):
             usable = [as_record(value) for value in some if not isinstance(value, UnreadableRecord)]
             skipped = {one.key: one.reason for one in some if isinstance(one, UnreadableRecord)}
-            added += self._add_batch(usable) + Added(skipped=skipped)
+            with steps_of("Adding", done, len(some), total):
+                added += add_batch(self.index, self.model, usable) + Added(skipped=skipped)
             done += len(some)
             report("Adding", done, max(total or done, done))
         return added
@@ -242,89 +246,57 @@ class Collection(SearchableCollection):
         """
         return self.add(dataset_records(pairs, raw), batch=batch, total=len(pairs))
 
-    def _add_batch(self, records: list[Record]) -> Added:
-        by_key = {record.key: record for record in records}  # the last of equal keys wins
-        stamps = {key: record.stamp() for key, record in by_key.items()}
-        unchanged = self._unchanged(stamps)
-        encoded = self._encode([r for key, r in by_key.items() if key not in unchanged])
-        items = [replace(item, stamp=stamps[item.key]) for item in encoded.items]
-        n_updated = self._upsert(items, encoded.codes)
-        return Added(len(items) - n_updated, n_updated, len(unchanged), encoded.skipped)
+    def update_many(
+        self,
+        changes: Iterable[Mapping[str, Any]],
+        *,
+        batch: int = BATCH,
+        total: int | None = None,
+    ) -> Added:
+        """Change items and encode what changed; see :meth:`SearchableCollection.update_many`.
 
-    def _encode(self, records: list[Record]) -> Encoded:
-        return encode_records(records, self.model, store_continuous=self.stores_continuous)
-
-    def _unchanged(self, stamps: Mapping[str, str]) -> set[str]:
-        """The keys of stored items that have the given stamps."""
-        ids = self.index.ids_of(list(stamps))
-        stored = zip(ids, self.index.get(list(ids.values()), ["stamp"]), strict=True)
-        return {key for key, item in stored if item is not None and item.stamp == stamps[key]}
-
-    def _upsert(self, items: list[Item], codes: dict[str, tuple[NDArray[np.int64], Codes]]) -> int:
-        """Store items under the ids of their keys, or new ids; return how many keys existed."""
-        if not items:
-            return 0
-        with self.index.writing():
-            known = self.index.ids_of([item.key for item in items])
-            new = [item.key for item in items if item.key not in known]
-            ids = {**known, **dict(zip(new, self.index.new_ids(new).tolist(), strict=True))}
-            self.index.upsert([ids[item.key] for item in items], codes, items)
-        return len(known)
-
-    def update(self, key: str, **changes: Any) -> None:
-        """Change the image, text, labels or metadata of an item and encode what changed.
-
-        ``text=""`` removes the text. If the image cannot be read or the text has no known term, an
-        error is raised and the item is unchanged.
+        A batch is written atomically. A later :meth:`add` of the record that an item was made from
+        does not undo the changes, unless the record itself has changed.
         """
-        for name in changes:
-            if name not in UPDATABLE:
-                raise InputError(
-                    f"Cannot update {name!r}. Fields that can change: {', '.join(UPDATABLE)}."
-                )
-        encoded = self._encode_changes(key, changes)
-        with self.index.writing():
-            number, old = self._find(key, FIELDS)
-            codes = {name: self.index.codes_of([number], name)[1] for name in MODALITIES}
-            kept = {name: value for name, value in changes.items() if name != "image"}
-            item = replace(old, stamp="", **kept)
-            for modality, (new_codes, new_item) in encoded.items():
-                codes[modality] = new_codes
-                names = [f"{modality}_continuous"]
-                names += ["path", "thumbnail"] if modality == "image" else []
-                item = replace(item, **{name: getattr(new_item, name) for name in names})
-            if changes.get("text") == "":
-                codes["text"], item = codes["text"][:0], replace(item, text_continuous=None)
-            if not any(len(of_modality) for of_modality in codes.values()):
-                raise InputError(
-                    f"{key!r} would have neither an image nor a text. Delete it instead."
-                )
-            row = np.zeros(1, dtype=np.int64)
-            self.index.upsert([number], {m: (row[: len(c)], c) for m, c in codes.items()}, [item])
+        stream, updated, done = iter(changes), Added(), 0
+        while some := list(islice(stream, batch)):
+            updated += update_batch(self.index, self.model, some)
+            done += len(some)
+            report("Updating", done, max(total or done, done))
+        return updated
 
-    def _encode_changes(
-        self, key: str, changes: Mapping[str, Any]
-    ) -> dict[str, tuple[Codes, Item]]:
-        """The code and the item of a new image and of a new text, by modality."""
-        # One record per modality: a record with both would be kept if only one can be encoded.
-        records = []
-        if changes.get("image") is not None:
-            records.append(Record(key, changes["image"]))
-        if changes.get("text"):
-            records.append(Record(key, text=changes["text"]))
-        encoded = self._encode(records)
-        for reason in encoded.skipped.values():
-            raise InputError(f"Item {key!r} is unchanged. {reason}")
-        return {
-            modality: (codes, encoded.items[rows[0]])
-            for modality, (rows, codes) in encoded.codes.items()
-        }
+    def delete(
+        self,
+        keys: str | Iterable[str] | None = None,
+        *,
+        where: str | Filter | None = None,
+        dry_run: bool = False,
+    ) -> int:
+        """Delete items by key, filter or both; see :meth:`SearchableCollection.delete`."""
+        return delete_items(self.index, keys, where, dry_run=dry_run)
 
-    def delete(self, keys: str | Iterable[str]) -> int:
-        """Delete items by key and return how many of them existed."""
-        names = [keys] if isinstance(keys, str) else list(keys)
-        with self.index.writing():
-            return self.index.delete(list(self.index.ids_of(names).values()))
+    def prune(self, folder: str | Path) -> int:
+        """Delete the items whose files were below a folder and are gone; return how many.
+
+        Raises an error if the folder does not exist or is empty, since it may be a disk that is
+        not connected.
+        """
+        return prune(self.index, folder)
+
+    @property
+    def root(self) -> Path:
+        """Folder that the paths of items are relative to; others are absolute."""
+        return Path(root_of(self.index))
+
+    def set_root(self, folder: str | Path) -> None:
+        """Set the folder that the paths of items are relative to, after it was moved."""
+        if not Path(folder).is_dir():
+            raise InputError(f"Folder not found: {folder}. Pass the folder that holds the images.")
+        self.index.describe(root=str(absolute_path(folder)))
+
+    def file_of(self, item: Item) -> Path:
+        """Return the image file of an item that has a path."""
+        return self.root / item.path
 
     def get(self, key: str, fields: Sequence[str] = SHOWN) -> Item:
         """Return an item with the given fields."""
@@ -359,7 +331,9 @@ class Collection(SearchableCollection):
         """Copy the collection to another URI and verify it; repeat the call if interrupted."""
         uri = str(uri)
         if engine_of(uri).look(uri) is None:
-            copy = Collection.create(uri, self.model, store_continuous=self.stores_continuous)
+            copy = Collection.create(
+                uri, self.model, store_continuous=self.stores_continuous, root=self.root
+            )
         elif Path(uri).resolve() == Path(self.uri).resolve():
             raise InputError("The destination is the collection itself. Copy to a new URI.")
         else:

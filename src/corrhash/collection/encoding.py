@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from PIL import Image
 
+from corrhash._progress import report
 from corrhash.codes import Codes
 from corrhash.collection.search import pack_continuous
 from corrhash.datasets.base import is_empty_text
-from corrhash.datasets.images import open_image, thumbnail
+from corrhash.datasets.images import n_threads, open_image, thumbnail
 from corrhash.datasets.records import Record
 from corrhash.errors import InputError
 from corrhash.index.items import Item
@@ -35,6 +38,15 @@ class Encoded:
     items: list[Item]
     codes: dict[str, tuple[NDArray[np.int64], Codes]]
     skipped: dict[str, str]
+
+
+@dataclass(frozen=True)
+class KnownImage:
+    """The code of an image that is stored already, its thumbnail and its continuous code."""
+
+    code: Codes
+    thumbnail: bytes | None
+    continuous: bytes | None
 
 
 class LazyImages:
@@ -64,31 +76,53 @@ class LazyImages:
     def __iter__(self) -> Iterator[Image.Image]:
         return map(self.__getitem__, range(len(self)))
 
+    def open_all(self) -> None:
+        """Open every image, in threads, for the thumbnails."""
+        with ThreadPoolExecutor(n_threads()) as pool:
+            opened = pool.map(lambda row: bool(self[row]), range(len(self)))
+            for n_done, _ in enumerate(opened, start=1):
+                report("Making thumbnails", n_done, len(self))
+
 
 @dataclass
 class _Modality:
-    """Rows of a batch that have a code of one modality, and their continuous codes."""
+    """Rows of a batch that have a code of one modality, their codes and packed continuous codes."""
 
     rows: list[int] = field(default_factory=list)
-    continuous: list[NDArray[Any]] = field(default_factory=list)
+    packed: list[NDArray[np.uint8]] = field(default_factory=list)
+    continuous: list[bytes | None] = field(default_factory=list)
 
     def add(self, rows: list[int], continuous: NDArray[Any], kept: NDArray[np.bool_]) -> None:
         self.rows += [row for row, keep in zip(rows, kept, strict=True) if keep]
-        self.continuous.append(continuous[kept])
+        self.packed.append(Codes.from_continuous(continuous[kept]).packed)
+        self.continuous += pack_continuous(continuous[kept])
 
 
 def encode_records(
-    records: list[Record], model: Model, *, store_continuous: bool = False
+    records: list[Record],
+    model: Model,
+    *,
+    store_continuous: bool = False,
+    contents: Sequence[str] | None = None,
+    known: Mapping[str, KnownImage] | None = None,
 ) -> Encoded:
     """Encode a batch of records.
 
     Unreadable images and texts without a known term have no code; records without any code are
-    skipped. ``store_continuous`` also packs the continuous codes into the items.
+    skipped.
+
+    Parameters
+    ----------
+    store_continuous : also pack the continuous codes into the items.
+    contents : checksums of the records' images, empty if unknown.
+    known : images by checksum that need not be encoded.
     """
+    contents, known = contents or [""] * len(records), known or {}
     reasons: dict[int, str] = {}
     thumbnails: dict[int, bytes] = {}
     modalities = {"image": _Modality(), "text": _Modality()}
-    _encode_images(records, model, modalities["image"], thumbnails, reasons)
+    _copy_images(contents, known, modalities["image"], thumbnails)
+    _encode_images(records, model, contents, modalities["image"], thumbnails, reasons)
     _encode_feature_vectors(records, model, modalities["image"], thumbnails, reasons)
     _encode_texts(records, model, modalities["text"], reasons)
     coded = sorted({*modalities["image"].rows, *modalities["text"].rows})
@@ -98,34 +132,63 @@ def encode_records(
     for name, modality in modalities.items():
         if not modality.rows:
             continue
-        continuous = np.concatenate(modality.continuous)
         at = np.array([position[row] for row in modality.rows], dtype=np.int64)
-        codes[name] = (at, Codes.from_continuous(continuous))
+        codes[name] = (at, Codes(np.concatenate(modality.packed), model.n_bits))
         if store_continuous:
-            for row, packed in zip(at.tolist(), pack_continuous(continuous), strict=True):
+            for row, packed in zip(at.tolist(), modality.continuous, strict=True):
                 fields[row][f"{name}_continuous"] = packed
     items = [records[row].item(**more) for row, more in zip(coded, fields, strict=True)]
     skipped = {records[row].key: reasons[row] for row in reasons if row not in position}
     return Encoded(items, codes, skipped)
 
 
+def _copy_images(
+    contents: Sequence[str],
+    known: Mapping[str, KnownImage],
+    modality: _Modality,
+    thumbnails: dict[int, bytes],
+) -> None:
+    for row, content in enumerate(contents):
+        if content in known:
+            image = known[content]
+            modality.rows.append(row)
+            modality.packed.append(image.code.packed)
+            modality.continuous.append(image.continuous)
+            if image.thumbnail is not None:
+                thumbnails[row] = image.thumbnail
+
+
 def _encode_images(
     records: list[Record],
     model: Model,
+    contents: Sequence[str],
     modality: _Modality,
     thumbnails: dict[int, bytes],
     reasons: dict[int, str],
 ) -> None:
-    rows = [i for i, r in enumerate(records) if r.image is not None and not r.is_vector]
-    if not rows:
-        return
-    images = LazyImages([records[row] for row in rows])
-    continuous = model.hasher.embed_image(model.reader.read_images(images))
-    for at, reason in images.unreadable.items():
-        reasons[rows[at]] = reason
-    thumbnails |= {rows[at]: small for at, small in images.thumbnails.items()}
-    readable = np.array([at not in images.unreadable for at in range(len(rows))])
-    modality.add(rows, continuous, readable)
+    copied, rows = set(modality.rows), list[int]()
+    for row, record in enumerate(records):
+        if isinstance(record.image, (str, Path)) and not Path(record.image).exists():
+            reasons[row] = f"Image not found: {record.image}. Check the path."
+        elif record.image is not None and not record.is_vector and row not in copied:
+            rows.append(row)
+    features = model.reader.image_features
+    cached = features.cached([contents[row] for row in rows]) if features is not None else {}
+    for part in (list(cached), [at for at in range(len(rows)) if at not in cached]):
+        if not part:
+            continue
+        of_part = [rows[at] for at in part]
+        images = LazyImages([records[row] for row in of_part])
+        if part[0] in cached:
+            read = np.stack([cached[at] for at in part])
+            images.open_all()
+        else:
+            read = model.reader.read_images(images)
+        continuous = model.hasher.embed_image(read)
+        reasons |= {of_part[at]: reason for at, reason in images.unreadable.items()}
+        thumbnails |= {of_part[at]: small for at, small in images.thumbnails.items()}
+        readable = np.array([at not in images.unreadable for at in range(len(part))])
+        modality.add(of_part, continuous, readable)
 
 
 def _encode_feature_vectors(

@@ -1,14 +1,19 @@
-"""Feature files, and a cache of computed image features, named by everything they depend on.
+"""Feature files, and a cache of computed image features, found by the content of each image.
 
-A cache file holds the features of 256 consecutive images and is written atomically, so an
-interrupted computation resumes at the first missing file.
+The cache of an extractor is a folder of files with up to 256 images each, written atomically and
+never changed. A file holds the checksums of its images beside their features. Processes can share
+the cache without locks: at worst, two of them compute and store the same features.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 from zipfile import BadZipFile
@@ -17,10 +22,15 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from corrhash._files import atomic_write, cache_folder, make_folder
+from corrhash._files import (
+    CHECKSUM_DIGITS,
+    atomic_write,
+    cache_folder,
+    content_checksum,
+    make_folder,
+)
 from corrhash._progress import report
-from corrhash.datasets.base import n_rows
-from corrhash.datasets.images import ImageFiles
+from corrhash.datasets.images import ImageFiles, n_threads
 from corrhash.errors import InputError
 
 SUFFIXES = (".npy", ".npz")
@@ -87,6 +97,9 @@ def _load(path: Path) -> np.ndarray:
 ROWS = 256
 """Images per cache file, and the most that an interruption loses."""
 
+FILE = "images-*.safetensors"
+REPORT_EVERY = 1000
+
 log = logging.getLogger("corrhash")
 
 
@@ -103,81 +116,185 @@ class Extractor(Protocol):
 
 def cached_features(extractor: Extractor, images: Any) -> np.ndarray:
     """Return (n, d) features from the cache; compute and store those that are missing."""
-    folder = cache_folder() / "features" / extractor.key
-    n = n_rows(images)
+    checksums = image_checksums(images)
+    rows: dict[str, int] = {}  # of each distinct image
+    for row, checksum in enumerate(checksums):
+        rows.setdefault(checksum, row)
+    cache, n = open_cache(extractor.key), len(checksums)
     features, n_found = np.empty((n, 0), np.float32), 0
-    for start in range(0, n, ROWS):
-        part = images[start : start + ROWS]
-        path = folder / f"{fingerprint(part)}.safetensors"
-        rows = _read(path, len(part))
-        if rows is None:
-            rows = extractor.compute(part, done=start, total=n)
-            _write(path, rows)
-        else:
-            n_found += len(part)
-        if start == 0:
-            features = np.empty((n, rows.shape[1]), np.float32)
-        features[start : start + len(part)] = rows
-        report("Image features", start + len(part), n)
+    for found, values in cache.read(list(rows)):
+        if not n_found:
+            features = np.empty((n, values.shape[1]), np.float32)
+        features[[rows.pop(checksum) for checksum in found]] = values
+        n_found += len(found)
+        report("Image features", n_found, n)
+    missing = list(rows.items())
+    for start in range(0, len(missing), ROWS):
+        some, places = zip(*missing[start : start + ROWS], strict=True)
+        values = extractor.compute(images[list(places)], done=n_found + start, total=n)
+        cache.write(some, values)
+        if not features.shape[1]:
+            features = np.empty((n, values.shape[1]), np.float32)
+        features[list(places)] = values
+        report("Image features", n_found + start + len(some), n)
     log.info(
         "Features of %s images: %s from the cache, %s computed. Cache: %s.",
-        *(f"{number:,}" for number in (n, n_found, n - n_found)),
-        folder,
+        *(f"{number:,}" for number in (n, n - len(missing), len(missing))),
+        cache.folder,
     )
+    if n_found + len(missing) < n:  # some images occur more than once
+        first: dict[str, int] = {}
+        features = features[[first.setdefault(c, row) for row, c in enumerate(checksums)]]
     return features
 
 
-def fingerprint(images: Any) -> str:
-    """Return a digest of images: of their pixels in memory, or of their files.
+def image_checksums(images: Any) -> list[str]:
+    """Return a checksum of each image: of its pixels in memory, or of the content of its file.
 
-    A file is identified by path, size and modification time, as build tools do: reading every
-    byte would take as long as decoding.
+    The checksums of a list of files are cached, too, until a path, a size or a modification time
+    changes. To read 25,000 photos of 130 KB takes 2.6 CPU-seconds.
     """
-    digest = hashlib.sha256()
-    if isinstance(images, ImageFiles):
-        for path in images.paths:
-            digest.update(repr(_state(path)).encode())
-    else:
-        digest.update(repr(images.shape).encode())
-        digest.update(np.ascontiguousarray(images).data)
-    return digest.hexdigest()[:32]
+    if not isinstance(images, ImageFiles):
+        shape = repr(images.shape[1:]).encode()
+        return [content_checksum(shape + np.asarray(image).tobytes()) for image in images]
+    states = hashlib.sha256("\n".join(map(_state, images.paths)).encode("utf-8", "surrogateescape"))
+    path = cache_folder() / "checksums" / f"{states.hexdigest()[:32]}.txt"
+    if path.exists():
+        checksums = path.read_text(encoding="ascii", errors="replace").split("\n")
+        if len(checksums) == len(images) and all(map(CHECKSUM.fullmatch, checksums)):
+            return checksums
+    checksums = []
+    with ThreadPoolExecutor(n_threads()) as pool:
+        for checksum in pool.map(content_checksum, images.paths):
+            checksums.append(checksum)
+            if len(checksums) % REPORT_EVERY == 0:
+                report("Reading images", len(checksums), len(images))
+    _write_file(path, "\n".join(checksums).encode())
+    return checksums
 
 
-def _state(path: Path) -> tuple[str, int, int]:
+CHECKSUM = re.compile(f"[0-9a-f]{{{CHECKSUM_DIGITS}}}")
+
+
+def _state(path: Path) -> str:
     try:
         status = path.stat()
     except OSError as error:
         raise InputError(f"Image not found: {path}. Check the path or remove the row.") from error
-    return str(path.absolute()), status.st_size, status.st_mtime_ns
+    return f"{path.absolute()} {status.st_size} {status.st_mtime_ns}"
 
 
-def _read(path: Path, n: int) -> np.ndarray | None:
-    """Return the features in a cache file; None if it does not exist or is damaged."""
-    if not path.exists():
-        return None
-    try:
-        with safe_open(path, framework="numpy") as file:
-            rows, metadata = file.get_tensor("features"), file.metadata() or {}
-        if len(rows) == n and metadata.get("sha256") == _checksum(rows):
-            return rows
-    except (SafetensorError, OSError):
-        pass
-    log.warning("%s is damaged. Computing the features of its %d images again.", path, n)
-    return None
+def open_cache(key: str) -> FeatureCache:
+    """Return the cache of an extractor in the cache folder."""
+    return _opened_cache(cache_folder() / "features" / key)
 
 
-def _write(path: Path, rows: np.ndarray) -> None:
-    content = save({"features": rows}, metadata={"sha256": _checksum(rows)})
+@lru_cache(maxsize=8)
+def _opened_cache(folder: Path) -> FeatureCache:
+    return FeatureCache(folder)
+
+
+class FeatureCache:
+    """Features of images by checksum, in the files of a folder.
+
+    A file holds ``images`` (n, 16), the checksums as bytes; ``features`` (n, d); and ``sha256``
+    (n, 8), the start of the SHA-256 of each row of features.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._files: dict[str, list[str]] = {}  # the checksums in each file, by its name
+        self._places: dict[str, tuple[str, int]] = {}  # file and row, by checksum
+
+    def read(self, checksums: Sequence[str]) -> Iterator[tuple[list[str], np.ndarray]]:
+        """Yield those of the checksums that are stored, file by file, and (n, d) their features.
+
+        A damaged file is deleted, and what it held counts as missing.
+        """
+        self._refresh()
+        by_file: dict[str, dict[int, str]] = {}
+        for checksum in checksums:
+            if checksum in self._places:
+                name, row = self._places[checksum]
+                by_file.setdefault(name, {})[row] = checksum
+        for name, rows in by_file.items():
+            wanted = sorted(rows)
+            features = self._load(name, partial(_checked_rows, rows=wanted))
+            if features is not None:
+                yield [rows[row] for row in wanted], features
+
+    def write(self, checksums: Sequence[str], features: np.ndarray) -> None:
+        """Store the (n, d) features of images."""
+        images = np.frombuffer(bytes.fromhex("".join(checksums)), np.uint8).reshape(
+            len(features), -1
+        )
+        tensors = {"images": images, "features": features, "sha256": _row_checksums(features)}
+        name = FILE.replace("*", content_checksum(images.tobytes()))
+        _write_file(self.folder / name, save(tensors))
+
+    def _refresh(self) -> None:
+        """Read which images the new files hold, and forget those of deleted files."""
+        names = {path.name for path in self.folder.glob(FILE)}
+        for name in self._files.keys() - names:
+            self._forget(name)
+        for name in sorted(names - self._files.keys()):
+            images = self._load(name, lambda file: file.get_tensor("images").tobytes().hex())
+            if images is None:
+                continue
+            places = range(0, len(images), CHECKSUM_DIGITS)
+            self._files[name] = [images[at : at + CHECKSUM_DIGITS] for at in places]
+            self._places |= {each: (name, row) for row, each in enumerate(self._files[name])}
+
+    def _forget(self, name: str) -> None:
+        for checksum in self._files.pop(name, []):
+            if self._places.get(checksum, ("", 0))[0] == name:
+                del self._places[checksum]
+
+    def _load(self, name: str, read: Callable[[Any], Any]) -> Any:
+        """Read from a file; if it is damaged, delete it and return None."""
+        path = self.folder / name
+        try:
+            with safe_open(path, framework="numpy") as file:
+                return read(file)
+        except (SafetensorError, OSError, ValueError):
+            self._forget(name)
+            if path.exists():  # or another process has deleted it
+                log.warning("%s is damaged. Computing the features of its images again.", path)
+                with suppress(OSError):
+                    path.unlink()
+            return None
+
+
+def _checked_rows(file: Any, rows: list[int]) -> np.ndarray:
+    """Return rows of the features in a file; ValueError if one is damaged."""
+    features = _read_rows(file.get_slice("features"), rows)
+    if not np.array_equal(_row_checksums(features), _read_rows(file.get_slice("sha256"), rows)):
+        raise ValueError("A checksum differs.")
+    return features
+
+
+def _read_rows(tensor: Any, rows: list[int]) -> np.ndarray:
+    """Return rows of a tensor in a file, in ascending order; runs of rows are read at once."""
+    breaks = [at for at in range(1, len(rows)) if rows[at] != rows[at - 1] + 1]
+    runs = zip([0, *breaks], [*breaks, len(rows)], strict=True)
+    parts = [tensor[rows[start] : rows[end - 1] + 1] for start, end in runs]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _row_checksums(features: np.ndarray) -> np.ndarray:
+    """Return (n, 8) bytes that change when a row does."""
+    rows = np.ascontiguousarray(features)
+    digests = b"".join(hashlib.sha256(row.data).digest()[:8] for row in rows)
+    return np.frombuffer(digests, np.uint8).reshape(len(rows), 8)
+
+
+def _write_file(path: Path, content: bytes) -> None:
     make_folder(path.parent)
     try:
         with atomic_write(path) as file:
             file.write(content)
     except OSError as error:
         raise InputError(
-            f"Cannot write features to {path.parent}: {error.strerror}. Free some space, or choose "
-            "another folder: --cache, or the environment variable CORRHASH_CACHE."
+            f"Cannot write to the cache {path.parent}: {error.strerror}. Free some space, or "
+            "choose another folder: --cache, or the environment variable CORRHASH_CACHE."
         ) from error
-
-
-def _checksum(rows: np.ndarray) -> str:
-    return hashlib.sha256(np.ascontiguousarray(rows).data).hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +15,12 @@ from corrhash._files import file_sha256
 from corrhash._progress import report
 from corrhash._registry import load_attribute
 from corrhash.datasets.base import n_rows
-from corrhash.datasets.feature_cache import SUFFIXES, cached_features, read_feature_file
+from corrhash.datasets.feature_cache import (
+    SUFFIXES,
+    cached_features,
+    open_cache,
+    read_feature_file,
+)
 from corrhash.datasets.images import ImageFiles
 from corrhash.errors import InputError
 
@@ -150,6 +156,18 @@ class ImageFeatures:
                 f"{ALEXNET[-1]}, or {HUB}<folder or hub id>."
             )
         return self._opened.compute(images) if self.of_network else simple_features(images)
+
+    def cached(self, checksums: Sequence[str]) -> dict[int, np.ndarray]:
+        """Return those of the features that are in the cache, by position in ``checksums``.
+
+        ``checksums`` identify the content of image files; empty ones are unknown.
+        """
+        if not self.of_network or not any(checksums):
+            return {}
+        found: dict[str, np.ndarray] = {}
+        for some, features in open_cache(self._opened.key).read(sorted({*checksums} - {""})):
+            found |= dict(zip(some, features, strict=True))
+        return {at: found[checksum] for at, checksum in enumerate(checksums) if checksum in found}
 
     def pinned(self) -> ImageFeatures:
         """Return the same features with absolute paths and the checksum of weights or file."""

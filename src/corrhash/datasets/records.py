@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from corrhash._files import content_checksum
 from corrhash.datasets.base import PairedDataset, is_vectors
 from corrhash.datasets.images import ImageFiles
 from corrhash.errors import InputError
@@ -88,19 +89,29 @@ class Record:
             preview=other.preview if self.preview is None else self.preview,
         )
 
-    def stamp(self) -> str:
+    def stamp(self, path: str) -> str:
         """Return a digest that changes when the record does, so unchanged items can be skipped.
 
-        A file is identified by path, size and modification time, as build tools do: reading every
-        byte would take as long as encoding.
+        The part before the colon covers text, labels and metadata, the other part the image. A
+        file is identified by ``path``, size and modification time, as build tools do.
         """
-        digest = hashlib.sha256()
         item = self.item()  # converts NumPy scalars to Python numbers
         about = [item.text, list(item.labels), sorted(item.metadata.items())]
-        digest.update(json.dumps(about).encode())
-        for value in (self.image, self.preview, self.term_vector):
-            digest.update(_state(value))
-        return digest.hexdigest()[:32]
+        described = hashlib.sha256(json.dumps(about).encode())
+        described.update(_state(self.term_vector))
+        image = hashlib.sha256(path.encode())
+        for value in (self.image, self.preview):
+            image.update(_state(value))
+        return f"{described.hexdigest()[:16]}:{image.hexdigest()[:16]}"
+
+    def content(self) -> str:
+        """Return a checksum of the image file, wherever it lies; empty for images in memory."""
+        if not isinstance(self.image, (str, Path, bytes)):
+            return ""
+        try:
+            return content_checksum(Path(self.image) if isinstance(self.image, str) else self.image)
+        except OSError:
+            return ""  # opening the file reports the reason
 
 
 @dataclass(frozen=True)
@@ -180,7 +191,7 @@ def _state(value: Any) -> bytes:
             status = Path(value).stat()
         except OSError:
             return b"missing"  # opening the file reports the reason
-        return f"{Path(value).absolute()} {status.st_size} {status.st_mtime_ns}".encode()
+        return f"{status.st_size} {status.st_mtime_ns}".encode()
     if hasattr(value, "toarray"):  # a sparse row
         value = value.toarray()
     array = np.asarray(value)

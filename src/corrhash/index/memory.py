@@ -62,6 +62,7 @@ class MemoryIndex(CodeIndex):
         self._items: dict[int, Item] = {}  # only those that were given
         self._ids: dict[str, int] = {}  # by key
         self._n_with_field: Counter[str] = Counter()  # items by metadata field
+        self._by_content: dict[str, set[int]] = {}
         self._next_id = 0
         self._lock = RLock()
 
@@ -104,6 +105,8 @@ class MemoryIndex(CodeIndex):
             self._n_with_field.update(item.metadata.keys())
             if item.key:
                 self._ids[item.key] = number
+            if item.content:
+                self._by_content.setdefault(item.content, set()).add(number)
         self._next_id = max(self._next_id, int(entries.ids.max(initial=-1)) + 1)
 
     def _delete(self, ids: NDArray[np.int64]) -> int:
@@ -118,6 +121,8 @@ class MemoryIndex(CodeIndex):
             self._n_with_field.subtract(item.metadata.keys())
             if item.key:
                 del self._ids[item.key]
+            if item.content:
+                self._by_content[item.content].discard(number)
 
     def _existing(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         return self._codes.existing(ids)
@@ -155,13 +160,9 @@ class MemoryIndex(CodeIndex):
             return {key: self._ids[key] for key in keys if key in self._ids}
 
     def _ids_of_content(self, contents: Sequence[str]) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
         with self._lock:
-            wanted = set(contents)
-            for number in sorted(self._items) if wanted else ():
-                if self._items[number].content in wanted:
-                    found.setdefault(self._items[number].content, []).append(number)
-        return found
+            found = {content: self._by_content.get(content) for content in contents}
+        return {content: sorted(ids) for content, ids in found.items() if ids}
 
     def _write_about(self, about: dict[str, Any]) -> None:
         pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +30,7 @@ from corrhash.service.schemas import (
     DeleteResponse,
     ErrorResponse,
     InfoResponse,
+    ItemChanges,
     ItemResponse,
     KeySearch,
     Modality,
@@ -37,6 +39,7 @@ from corrhash.service.schemas import (
     SearchParameters,
     SearchResponse,
     Status,
+    Text,
     TextSearch,
 )
 from corrhash.service.search import SearchService, from_hex, item_fields
@@ -66,6 +69,7 @@ BINARY = {"schema": {"type": "string", "format": "binary"}}
 IMAGE_BODY = {"requestBody": {"required": True, "content": dict.fromkeys(FORMATS.values(), BINARY)}}
 ItemId = Annotated[int, PathParameter(ge=0, le=LARGEST_ID)]
 Keys = Annotated[list[Name], Query(min_length=1, max_length=MAX_ITEMS)]
+OptionalKeys = Annotated[list[Name] | None, Query(min_length=1, max_length=MAX_ITEMS)]
 
 
 def create_app(
@@ -188,17 +192,19 @@ def create_app(
     def add_items(new: NewItems) -> AddResponse:
         """Add items, or replace those with the same keys."""
         added = collection.add(new.records(limits))
-        return AddResponse(
-            new=added.new,
-            updated=added.updated,
-            unchanged=added.unchanged,
-            skipped=dict(added.skipped),
-        )
+        return AddResponse(**asdict(added))
+
+    @api.patch("/items", tags=["items"], responses=WRITE_ERRORS, dependencies=writable)
+    def update_items(changes: ItemChanges) -> AddResponse:
+        """Change texts, labels or metadata of items; what is not given stays as it is."""
+        return AddResponse(**asdict(collection.update_many(changes.changes())))
 
     @api.delete("/items", tags=["items"], responses=WRITE_ERRORS, dependencies=writable)
-    def delete_items(key: Keys) -> DeleteResponse:
-        """Delete items by key."""
-        return DeleteResponse(deleted=collection.delete(key))
+    def delete_items(
+        key: OptionalKeys = None, where: Text | None = None, dry_run: bool = False
+    ) -> DeleteResponse:
+        """Delete items by key, by a filter, or those of the keys that pass the filter."""
+        return DeleteResponse(deleted=collection.delete(key, where=where, dry_run=dry_run))
 
     @app.get("/health", tags=["status"])
     async def health() -> Status:

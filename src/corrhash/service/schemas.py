@@ -146,17 +146,43 @@ class NewItems(_Schema):
         return list(_records(self.items, limits))
 
 
+class ItemChange(_Schema):
+    """Fields of an item to change."""
+
+    model_config = STRICT
+
+    key: Name = Field(examples=["holiday/1.jpg"])
+    text: str = Field("", max_length=20_000, description="The new text, empty to remove it.")
+    labels: list[Name] = Field([], max_length=200, description="All labels of the item.")
+    metadata: dict[str, str | int | float | bool | None] = Field(
+        {}, description="Fields to set, or null to remove a field.", examples=[{"year": 2015}]
+    )
+
+
+class ItemChanges(_Schema):
+    """Items to change."""
+
+    model_config = STRICT
+
+    items: list[ItemChange] = Field(min_length=1, max_length=MAX_ITEMS)
+
+    def changes(self) -> list[dict[str, Any]]:
+        """Return the fields that were given."""
+        return [item.model_dump(exclude_unset=True) for item in self.items]
+
+
 class AddResponse(_Schema):
-    """The number of added items."""
+    """The number of written items."""
 
     new: int
     updated: int
+    moved: int
     unchanged: int
     skipped: dict[str, str] = Field(description="Reason per key of a skipped item.")
 
 
 class DeleteResponse(_Schema):
-    """The number of deleted items."""
+    """The number of deleted items, or of those that would be deleted."""
 
     deleted: int
 

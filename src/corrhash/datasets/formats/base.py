@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from corrhash._files import atomic_write, cache_folder, make_folder
+from corrhash._files import atomic_write, cache_folder, content_checksum, make_folder
 from corrhash.datasets.base import PARTS, PairedDataset, RetrievalSplit, label_table
 from corrhash.datasets.images import IMAGE_SUFFIXES, ImageFiles
 from corrhash.datasets.records import Record, UnreadableRecord, parse_labels
@@ -103,13 +102,18 @@ def record_from_fields(
     ``text`` can be a list of captions, ``metadata`` a dictionary of further fields. Empty values
     are dropped.
     """
-    rest = dict(fields)
+    given = fields.get("key")
+    key = key if given in (None, "") else str(given)
+    return Record(key, image, preview=preview, **described(fields))
+
+
+def described(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return text, labels and metadata of named fields, as :func:`record_from_fields` does."""
+    rest = {name: value for name, value in fields.items() if name != "key"}
     given = rest.pop("metadata") if isinstance(rest.get("metadata"), Mapping) else {}
-    given_key = rest.pop("key", None)
-    key = key if given_key in (None, "") else str(given_key)
     text, labels = _join_text(rest.pop("text", None)), parse_labels(rest.pop("labels", None))
     metadata = {_field_name(n): v for n, v in rest.items() if v not in (None, "", [])}
-    return Record(key, image, text, None, labels, {**metadata, **given}, preview)
+    return {"text": text, "labels": labels, "metadata": {**metadata, **given}}
 
 
 def _join_text(value: Any) -> str:
@@ -149,7 +153,7 @@ def training_records(records: Iterable[Record | UnreadableRecord], path: Path) -
 
 
 def _unpacked(content: bytes) -> Path:
-    name = hashlib.sha256(content).hexdigest()[:32]
+    name = content_checksum(content)
     path = cache_folder() / "unpacked" / name[:2] / name
     if not path.exists():
         make_folder(path.parent)

@@ -28,6 +28,7 @@ from corrhash.datasets.formats.base import (
     Records,
     RecordStream,
     Shard,
+    described,
     files_at,
     record_from_fields,
     split_records,
@@ -44,6 +45,9 @@ MANIFESTS = tuple(f"manifest{suffix}" for suffix in SUFFIXES)
 
 CODES = tuple(f"{modality}_code" for modality in MODALITIES)
 """Fields that only ``corrhash export`` writes."""
+
+KEYS = ("key", "image")
+"""Columns that name the item of a row."""
 
 NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
 
@@ -122,6 +126,25 @@ def read(
     return RecordStream(chain.from_iterable(t.items() for t in tables), sum(map(len, tables)))
 
 
+def read_changes(path: Path) -> Iterator[dict[str, Any] | UnreadableRecord]:
+    """Yield the key of each row, and those of its text, labels and metadata that are not empty.
+
+    The key is that of an item that was read from the table: the field ``key``, or the image path.
+    """
+    if not path.name.lower().endswith(SUFFIXES):
+        raise InputError(f"{path} is not a table ({', '.join(SUFFIXES)}). Pass another file.")
+    table = Table(path, Columns())
+    for number, where, cells in table.cells():
+        if isinstance(cells, InputError):
+            yield UnreadableRecord(where, str(cells))
+        elif not any(cells.get(name) for name in (*KEYS, "path")):
+            yield UnreadableRecord(where, f"It has no {' or '.join(KEYS)}.")
+        else:
+            found = described(table.fields(cells, metadata=True))
+            given = {name: value for name, value in found.items() if value}
+            yield {"key": table.key(cells, number), **given}
+
+
 def _files(path: Path) -> list[Path]:
     return files_at(path, (PARQUET,)) if path.is_dir() else [path]
 
@@ -163,8 +186,8 @@ class Table:
     @cached_property
     def _scan(self) -> _Scan:
         hashes, numeric, mixed = array("q"), set[str](), set[str]()
-        for number, _, cells in self._cells(keys_only=True):
-            hashes.append(hash(self._key(cells, number)))
+        for number, _, cells in self.cells(keys_only=True):
+            hashes.append(hash(self.key(cells, number)))
             if isinstance(cells, InputError) or not self._is_csv:
                 continue
             for name in cells.keys() - mixed:
@@ -176,7 +199,7 @@ class Table:
 
     def check_columns(self) -> None:
         """Raise an error if the first row has no image or no text."""
-        for _, _, cells in self._cells():
+        for _, _, cells in self.cells():
             if isinstance(cells, InputError):
                 return
             for kind, others in (("image", {"path", "features"}), ("text", set[str]())):
@@ -191,7 +214,7 @@ class Table:
 
     def rows(self, *, metadata: bool = True) -> Records:
         """Yield a record for each row; without ``metadata`` only the split is kept of it."""
-        for number, where, cells in self._cells():
+        for number, where, cells in self.cells():
             yield self._record(number, where, cells, metadata=metadata)
 
     def items(self, features: np.ndarray | None = None) -> Records:
@@ -202,8 +225,8 @@ class Table:
         remaining = dict(self._scan.repeated)
         pending: dict[int, dict[str, Record]] = {}
         n_seen = 0
-        for number, where, cells in self._cells():
-            key = self._key(cells, number)
+        for number, where, cells in self.cells():
+            key = self.key(cells, number)
             group = pending.setdefault(hash(key), {}) if hash(key) in remaining else None
             is_new = group is None or key not in group
             vector = features[n_seen] if is_new and features is not None else None
@@ -222,13 +245,14 @@ class Table:
     def _is_csv(self) -> bool:
         return self.path.suffix.lower() not in (*JSON_LINES, PARQUET)
 
-    def _cells(self, *, keys_only: bool = False) -> Iterator[tuple[int, str, Cells]]:
+    def cells(self, *, keys_only: bool = False) -> Iterator[tuple[int, str, Cells]]:
         """Yield number, location and cells of each row; the error if it cannot be parsed."""
         keys = [self.columns.key, self.columns.image, "path"] if keys_only else None
         for number, (where, cells) in enumerate(read_rows(self.path, keys)):
             yield number, f"{where} of {self.path.name}", cells
 
-    def _key(self, cells: Cells, number: int) -> str:
+    def key(self, cells: Cells, number: int) -> str:
+        """Return the key of a row: the field, the image path, or file name and row number."""
         default = f"{self.path.stem}/{number}"
         if isinstance(cells, InputError):
             return default
@@ -249,11 +273,11 @@ class Table:
         try:
             if isinstance(cells, InputError):
                 raise cells
-            image, fields = self._image(cells), self._fields(cells, metadata=metadata)
+            image, fields = self._image(cells), self.fields(cells, metadata=metadata)
             if isinstance(fields.get("features"), list):
                 own = _vector(fields.pop("features"))
                 vector = own if vector is None else vector
-            key = self._key(cells, number)
+            key = self.key(cells, number)
             if vector is None:
                 return record_from_fields(fields, key, image)
             return record_from_fields(fields, key, vector, image)
@@ -277,7 +301,8 @@ class Table:
             )
         return folder / value.strip().replace("\\", "/")
 
-    def _fields(self, cells: Mapping[str, Any], *, metadata: bool) -> dict[str, Any]:
+    def fields(self, cells: Mapping[str, Any], *, metadata: bool) -> dict[str, Any]:
+        """Return the cells of a row under the names of fields, numbers of a CSV file as such."""
         c = self.columns
         roles = {c.text: "text", c.labels: "labels", c.key: "key", c.split: "split"}
         skipped = {c.image, "path"}

@@ -1,0 +1,155 @@
+"""Commands that change the items of a collection: update and delete."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from corrhash.cli.collections import about_of, open_collection
+from corrhash.cli.options import (
+    CollectionArgument,
+    DeviceOption,
+    KeysArgument,
+    MethodOption,
+    ModelOption,
+)
+from corrhash.cli.output import print_line, print_skipped, progress_bars
+from corrhash.errors import InputError
+
+
+def update(
+    collection: CollectionArgument,
+    keys: KeysArgument = None,
+    text: Annotated[str | None, typer.Option(help="New text; empty to remove it.")] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(help="New labels, separated by **|**, **;** or **,**; empty to remove all."),
+    ] = None,
+    fields: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Set a metadata field, or remove it with **NAME=**; repeatable.",
+        ),
+    ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="TABLE",
+            help="Read changes from a table (.csv, .tsv, .jsonl, .parquet) with a column **key**.",
+        ),
+    ] = None,
+    root: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="The new place of the folder that paths of items are relative to."
+        ),
+    ] = None,
+    device: DeviceOption = None,
+    model: ModelOption = None,
+    method: MethodOption = None,
+) -> None:
+    """Change the text, labels or metadata of items, or the root of their paths.
+
+    New texts are encoded. Fields that are not given, and empty cells of a table, change nothing.
+    Unknown keys and texts without a term of the model's vocabulary are reported, and their items
+    stay unchanged. **corrhash index** keeps the changes until the item changes in its source.
+
+    Example: corrhash update photos beach/1.jpg beach/2.jpg --labels "beach|dog" --set year=2015
+    """
+    given = {"text": text, "labels": labels, "metadata": _fields(fields or [])}
+    change = {name: value for name, value in given.items() if value not in (None, {})}
+    if bool(keys) != bool(change):
+        raise InputError(
+            "Pass keys together with --text, --labels or --set. Got only one of the two."
+        )
+    if not keys and table is None and root is None:
+        raise InputError("Pass keys and their changes, --from TABLE or --root DIR.")
+    opened = open_collection(collection, model, method)
+    if root is not None:
+        opened.set_root(root)
+        print_line(f"Root: {opened.root}")
+    if not keys and table is None:
+        return
+    changes: Iterable[dict[str, Any]] = [{"key": key, **change} for key in keys or []]
+    unreadable: dict[str, str] = {}
+    if table is not None:
+        changes = chain(changes, _table_changes(table, unreadable))
+    with progress_bars():
+        updated = opened.update_many(changes)
+    print_line(f"{updated.updated:,} updated, {updated.unchanged:,} unchanged")
+    print_skipped({**updated.skipped, **unreadable})
+
+
+def delete(
+    collection: CollectionArgument,
+    keys: KeysArgument = None,
+    where: Annotated[
+        str | None,
+        typer.Option(metavar="FILTER", help="Delete items that pass a filter: year < 2015"),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print how many items would be deleted.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+) -> None:
+    """Delete items by key, by a filter, or those of the keys that pass the filter.
+
+    On a terminal, the command asks for confirmation.
+
+    Example: corrhash delete photos --where "year < 2015" --dry-run
+    """
+    from corrhash.collection.deleting import delete_items
+    from corrhash.index import open_index
+
+    if not keys and where is None:
+        raise InputError("Pass the keys of items, --where FILTER or both.")
+    index = open_index(collection, about_of(collection)["n_bits"])
+    found = index.ids_of(keys or [])
+    print_skipped({key: "No item has this key." for key in keys or [] if key not in found})
+    n, total = delete_items(index, keys or None, where, dry_run=True), len(index)
+    if dry_run:
+        print_line(f"{n:,} of {total:,} items would be deleted.")
+        return
+    if n and not yes and _on_terminal():
+        typer.confirm(f"Delete {n:,} of {total:,} items from {collection}?", abort=True)
+    n = delete_items(index, keys or None, where)
+    print_line(f"{n:,} deleted; {len(index):,} items in {collection}")
+
+
+def _on_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def _fields(pairs: list[str]) -> dict[str, Any]:
+    """Parse NAME=VALUE: numbers, true and false as such, other values as strings."""
+    fields = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not name or not equals:
+            raise InputError(f"--set expects NAME=VALUE, got {pair!r}.")
+        try:
+            fields[name] = json.loads(value, parse_constant=str) if value else None
+        except ValueError:
+            fields[name] = value
+    return fields
+
+
+def _table_changes(path: Path, unreadable: dict[str, str]) -> Iterable[dict[str, Any]]:
+    """Yield the changes that a table lists; note the rows that cannot be read."""
+    from corrhash.datasets.formats.table import read_changes
+    from corrhash.datasets.records import UnreadableRecord
+
+    for change in read_changes(path):
+        if isinstance(change, UnreadableRecord):
+            unreadable[change.key] = change.reason
+        else:
+            yield change
