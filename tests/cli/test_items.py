@@ -60,10 +60,13 @@ def test_update_by_key(collection, world):
         assert item.metadata == fields
         number = opened.ids_of([key])[key]
         assert same(opened.codes_of([number], "text")[number], world.codes("text")[40])
-    said = run("update", collection, "0.png", "--labels", "", "--set", "year=").output
+    said = run("update", collection, "0.png", "--remove", "labels", "--remove", "year").output
     assert "1 updated, 0 unchanged" in said
     item = opened.get("0.png")
     assert (item.labels, "year" in item.metadata, item.text) == ((), False, text)
+    run("update", collection, "0.png", "--remove", "text", "--labels", "cat")
+    item = opened.get("0.png")
+    assert (item.labels, item.text, item.metadata["place"]) == (("cat",), "", "Paris")
 
 
 def test_update_from_a_table(collection, world, tmp_path):
@@ -98,9 +101,10 @@ def test_update_from_a_table(collection, world, tmp_path):
     ("arguments", "message"),
     [
         ([], "Pass keys and their changes, --from TABLE or --root DIR"),
-        (["0.png"], "Pass keys together with --text, --labels or --set"),
-        (["--text", "sea"], "Pass keys together with --text, --labels or --set"),
-        (["0.png", "--set", "year"], "--set expects NAME=VALUE, got 'year'"),
+        (["0.png"], "Pass keys together with --text, --labels, --set or --remove"),
+        (["--text", "sea"], "Pass keys together with --text, --labels, --set or --remove"),
+        (["0.png", "--set", "year"], "--set must be NAME=VALUE, got 'year'"),
+        (["0.png", "--set", "year="], "--set must be NAME=VALUE, got 'year='"),
         (["0.png", "--set", "labels=3"], "Invalid metadata field name 'labels'"),
         (["0.png", "--set", "year=[1]"], "metadata['year'] must be a string, a boolean or a"),
         (["--from", "photo.jpg"], "photo.jpg is not a table"),

@@ -26,17 +26,24 @@ from corrhash.errors import InputError
 def update(
     collection: CollectionArgument,
     keys: KeysArgument = None,
-    text: Annotated[str | None, typer.Option(help="New text; empty to remove it.")] = None,
+    text: Annotated[str | None, typer.Option(help="New text.")] = None,
     labels: Annotated[
-        str | None,
-        typer.Option(help="New labels, separated by **|**, **;** or **,**; empty to remove all."),
+        str | None, typer.Option(help="New labels, separated by **|**, **;** or **,**.")
     ] = None,
     fields: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Set a metadata field, or remove it with **NAME=**; repeatable.",
+            help="Set a metadata field; repeatable.",
+        ),
+    ] = None,
+    removed: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--remove",
+            metavar="NAME",
+            help="Remove a metadata field, **text** or **labels**; repeatable.",
         ),
     ] = None,
     table: Annotated[
@@ -65,11 +72,12 @@ def update(
 
     Example: corrhash update photos beach/1.jpg beach/2.jpg --labels "beach|dog" --set year=2015
     """
-    given = {"text": text, "labels": labels, "metadata": _fields(fields or [])}
+    given = {"text": text, "labels": labels, "metadata": _fields(fields or [], removed or [])}
     change = {name: value for name, value in given.items() if value not in (None, {})}
+    change |= {name: "" for name in ("text", "labels") if name in (removed or [])}
     if bool(keys) != bool(change):
         raise InputError(
-            "Pass keys together with --text, --labels or --set. Got only one of the two."
+            "Pass keys together with --text, --labels, --set or --remove. Got only one of the two."
         )
     if not keys and table is None and root is None:
         raise InputError("Pass keys and their changes, --from TABLE or --root DIR.")
@@ -129,15 +137,15 @@ def _on_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def _fields(pairs: list[str]) -> dict[str, Any]:
-    """Parse NAME=VALUE: numbers, true and false as such, other values as strings."""
-    fields = {}
+def _fields(pairs: list[str], removed: list[str]) -> dict[str, Any]:
+    """Parse NAME=VALUE: numbers, true and false as such, others as strings; None removes."""
+    fields: dict[str, Any] = {name: None for name in removed if name not in ("text", "labels")}
     for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not name or not equals:
-            raise InputError(f"--set expects NAME=VALUE, got {pair!r}.")
+        name, _, value = pair.partition("=")
+        if not name or not value:
+            raise InputError(f"--set must be NAME=VALUE, got {pair!r}.")
         try:
-            fields[name] = json.loads(value, parse_constant=str) if value else None
+            fields[name] = json.loads(value, parse_constant=str)
         except ValueError:
             fields[name] = value
     return fields
