@@ -189,17 +189,34 @@ def test_threads_read_and_write_at_once(folder):
     assert len(index) == 200
 
 
-def test_backup_of_a_live_database_is_complete(folder, tmp_path):
+def vacuum_into(source, path):
+    source.execute("VACUUM INTO ?", (str(path),))
+
+
+def online_backup(source, path):
+    target = sqlite3.connect(path)
+    source.backup(target)
+    target.close()
+
+
+@pytest.mark.parametrize("copy", [vacuum_into, online_backup])
+def test_backup_of_a_live_database_is_complete(folder, tmp_path, copy):
     index, codes = open_index(folder, 64), random_codes(10)
-    index.add(np.arange(10), codes)
+    index.add(np.arange(10), codes, [Item(str(i), labels=["x"]) for i in range(10)])
     (tmp_path / "backup").mkdir()
     connection = sqlite3.connect(folder / DATABASE_FILE)
-    connection.execute("VACUUM INTO ?", (str(tmp_path / "backup" / DATABASE_FILE),))
+    with index.writing():
+        index.delete([0])  # not committed, so not in the backup
+        copy(connection, tmp_path / "backup" / DATABASE_FILE)
     connection.close()
     backup = open_index(tmp_path / "backup", 64)
+    backup.verify()
     assert backup.search(codes, 1).rows.ravel().tolist() == list(range(10))
     backup.delete([3])
     assert len(backup) == 9
+    with sqlite3.connect(tmp_path / "backup" / DATABASE_FILE) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    connection.close()
 
 
 WRITE_UNTIL_KILLED = """

@@ -16,6 +16,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, cast
 
 from corrhash.errors import InputError
@@ -91,6 +92,7 @@ def as_filter(where: str | Filter | None) -> Filter | None:
     return parse_filter(where) if isinstance(where, str) else where
 
 
+@lru_cache
 def parse_filter(text: str) -> Filter:
     """Parse a filter expression.
 
