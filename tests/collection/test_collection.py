@@ -104,7 +104,7 @@ def test_delete_by_key_and_filter(uri, world):
     assert len(collection) == 10
     assert collection.delete(**some) == 1
     assert collection.delete(where="row > 5") == 5
-    assert [item.key for item in collection.first_items(99)] == [
+    assert sorted(item.key for item in collection.first_items(99)) == [
         *("scene 0", "scene 1", "scene 2", "scene 5")
     ]
     assert collection.delete([]) == 0
@@ -308,5 +308,7 @@ def test_codes_and_items_by_id(uri, world):
     assert (text.key, scene.key) == ("words", "scene 2")
     (small,) = collection.items_of([ids["scene 2"]], ["thumbnail"])
     assert small.thumbnail
-    assert [item.key for item in collection.first_items(3)] == ["scene 0", "scene 1", "scene 2"]
+    ids = collection.ids_of(["words", *(f"scene {row}" for row in range(4))])
+    first = sorted(ids, key=ids.__getitem__)[:3]
+    assert [item.key for item in collection.first_items(3)] == first
     assert len(collection.first_items(99)) == 5

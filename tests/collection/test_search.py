@@ -13,7 +13,7 @@ from corrhash.collection.base import Query
 from corrhash.collection.search import EncodedQueries, cosine, pack_continuous, unpack_continuous
 from corrhash.datasets import PairedDataset
 from corrhash.index import open_index
-from tests.collection.world import N, keys, nearest_rows
+from tests.collection.world import N, keys, nearest_rows, nearest_scenes
 
 
 def test_cosine_equals_that_of_scipy():
@@ -103,7 +103,7 @@ def test_search_in_every_direction(uri, world):
             "image": collection.search(image=image, k=8, find=modality, rerank=False),
         }
         for kind, matches in results.items():
-            rows, distances = nearest_rows(queries[kind], world.codes(modality), 8)
+            rows, distances = nearest_scenes(collection, queries[kind], world.codes(modality), 8)
             assert keys(matches) == [f"scene {row}" for row in rows]
             assert [match.distance for match in matches] == distances.tolist()
             first = world.record(rows[0])
@@ -168,7 +168,8 @@ def test_search_by_key_excludes_the_item(uri, world):
     collection = Collection.create(uri, world.model)
     collection.add(world.records(range(30)))
     for modality in ("image", "text"):
-        rows, _ = nearest_rows(world.codes("image")[7], world.codes(modality)[:30], 30)
+        query, database = world.codes("image")[7], world.codes(modality)[:30]
+        rows, _ = nearest_scenes(collection, query, database, 30)
         expected = [f"scene {row}" for row in rows if row != 7]
         found = collection.search(key="scene 7", k=30, find=modality, rerank=False)
         assert keys(found) == expected

@@ -48,6 +48,14 @@ def nearest_rows(queries, database, k):
     return order, distances[order]
 
 
+def nearest_scenes(collection, query, database, k):
+    """Rows and distances of the nearest scenes, equal distances in order of id."""
+    ids = collection.ids_of([f"scene {row}" for row in range(len(database))])
+    distances = query.hamming(database).astype(int)[0]
+    order = np.lexsort(([ids[f"scene {row}"] for row in range(len(database))], distances))[:k]
+    return order, distances[order]
+
+
 def keys(matches):
     return [match.key for match in matches]
 
