@@ -49,3 +49,11 @@ def test_within_radius_does_not_count_padding():
     near = padded.within_radius(1)
     assert near.rows.tolist() == [[4], [-1]]
     assert near.distances.tolist() == [[0], [-1]]
+
+
+def test_ranking_of_a_scan_cannot_be_changed():
+    ranking = Ranking.in_order(np.array([[4, 1]]), np.array([[0, 2]], dtype=np.int32))
+    assert ranking.k == 2
+    for array in (ranking.rows, ranking.distances):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0, 0] = 7

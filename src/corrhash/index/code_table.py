@@ -246,7 +246,7 @@ class TableView:
             rows, distances = self.multi_index.nearest(queries.planes(), self.planes, k, threads)
         else:
             rows, distances = nearest(queries.planes(), self.planes, self.n_bits, k, threads)
-        return Ranking(self.ids[rows], distances)
+        return Ranking.in_order(self.ids[rows], distances)
 
     def codes(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], Codes]:
         """Return the positions of those ids that exist, and their codes."""

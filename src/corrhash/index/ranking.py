@@ -58,6 +58,15 @@ class Ranking:
             array.flags.writeable = False
             object.__setattr__(self, name, array)
 
+    @classmethod
+    def in_order(cls, rows: NDArray[np.int64], distances: NDArray[np.int32]) -> Ranking:
+        """Return the ranking of a scan, which is in order, without checking it."""
+        ranking = object.__new__(cls)
+        for name, array in (("rows", rows), ("distances", distances)):
+            array.flags.writeable = False
+            object.__setattr__(ranking, name, array)
+        return ranking
+
     @property
     def k(self) -> int:
         """The number of results per query, padding included."""

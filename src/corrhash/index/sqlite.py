@@ -183,7 +183,7 @@ class SQLiteIndex(CodeIndex):
         return np.sort(np.concatenate(found))
 
     def _search(self, queries: Codes, k: int, modality: str, where: Filter | None) -> Ranking:
-        with self._current_codes() as connection:
+        with self._current_codes(where) as connection:
 
             def ids(where: Filter) -> NDArray[np.int64]:
                 every = self._codes.ids()
@@ -193,10 +193,13 @@ class SQLiteIndex(CodeIndex):
         return view.nearest(queries, k)
 
     @contextmanager
-    def _current_codes(self) -> Iterator[sqlite3.Connection]:
-        """Bring the codes in memory up to date, and read the same version inside the block."""
+    def _current_codes(self, where: Filter | None = None) -> Iterator[sqlite3.Connection]:
+        """Bring the codes in memory up to date; with a filter, read the same version inside."""
         connections = self._connections
         with connections.lock, reporting(self._path), connections.lend() as connection:
+            if where is None and _newest(connection) == self._version:
+                yield connection
+                return
             connection.execute("BEGIN")
             self._refresh(connection)
             yield connection
@@ -204,7 +207,7 @@ class SQLiteIndex(CodeIndex):
 
     def _refresh(self, connection: sqlite3.Connection) -> None:
         """Read the codes that were written since the last time."""
-        (newest,) = connection.execute("SELECT max(version) FROM changes").fetchone()
+        newest = _newest(connection)
         if newest == self._version:
             return
         (oldest,) = connection.execute("SELECT min(version) FROM changes").fetchone()
@@ -308,6 +311,11 @@ class SQLiteIndex(CodeIndex):
     def __len__(self) -> int:
         with self._reading() as connection:
             return int(connection.execute("SELECT count(*) FROM codes").fetchone()[0])
+
+
+def _newest(connection: sqlite3.Connection) -> int:
+    """Return the version of the latest write."""
+    return int(connection.execute("SELECT max(version) FROM changes").fetchone()[0])
 
 
 def _drop(connection: sqlite3.Connection, ids: NDArray[np.int64]) -> None:
