@@ -23,7 +23,7 @@ from benchmarks.measure import Row, best_times
 from corrhash.datasets import PairedDataset, load_dataset
 from corrhash.losses import quantization_margin_loss
 from corrhash.methods.chn import CHN
-from corrhash.networks.hashing_network import Networks
+from corrhash.networks.config import Networks
 from corrhash.networks.inputs import (
     ENCODE_SIZE,
     Inputs,

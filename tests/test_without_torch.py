@@ -1,4 +1,4 @@
-"""What runs without importing PyTorch: help, linear methods, and exported models."""
+"""What runs without importing heavy libraries: help, searches by text, exported networks."""
 
 import json
 import subprocess
@@ -10,6 +10,7 @@ from PIL import Image
 
 from corrhash.collection.collection import Collection
 from corrhash.datasets import PairedDataset, Reader, Vocabulary
+from corrhash.methods import METHODS
 from corrhash.methods.chn import CHN, Networks
 from corrhash.methods.onnx_export import export_onnx
 from corrhash.model import Model
@@ -54,21 +55,58 @@ def test_help_imports_no_heavy_library():
     assert not imported & {*heavy, "onnxruntime"}
 
 
-@pytest.mark.parametrize("method", ["CVH", "IMH", "CMSSH", "RaHH", "SCM", "SePH", "ClassifierCode"])
-def test_methods_without_networks_do_not_import_pytorch(method):
-    code = f"import sys; from corrhash.methods import {method}; assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
+HEAVY = {"torch", "sklearn", "numba", "joblib", "onnxruntime", "scipy.stats", "scipy.linalg"}
 
 
-def test_exported_model_searches_without_pytorch(collection, images, tmp_path):
+def heavy(imported):
+    return {name for name in imported if name in HEAVY or name.split(".")[0] in HEAVY}
+
+
+SETTINGS = {
+    **{name: {"refine_neighbours": 3} for name in METHODS if name.startswith("chn")},
+    "rahh": {"n_rounds": 2},
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_text_search_imports_no_heavy_library(name, tmp_path):
+    """Of any method, in a small collection; chn with query refinement."""
+    texts = [
+        f"{subject} {place}" for subject in ["boat", "cat", "dog", "tree"] for place in TEXTS[:9]
+    ]
+    labels = np.eye(4, dtype=int)[np.arange(36) // 9]
+    features = labels @ np.random.default_rng(0).random((4, 12)) + 0.1 * np.eye(36)[:, :12]
+    reader = Reader(Vocabulary.fit(texts, min_count=1))
+    settings = dict(SETTINGS.get(name, {}))
+    if "networks" in METHODS[name]().get_params():
+        settings |= {"networks": Networks(width=8), "training": Training(epochs=1)}
+    hasher = METHODS[name](4, **settings).fit(reader.read(PairedDataset(features, texts, labels)))
+    collection = Collection.create(tmp_path / "collection", Model(hasher, reader))
+    collection.add({"key": f"item {i}", "text": text} for i, text in enumerate(texts))
+    expected = collection.search("boat sea", find="text")
+    search = ("search", tmp_path / "collection", "boat", "sea", "--find", "text", "--json")
+    output, imported = corrhash(*search)
+    found = [(match["key"], match["distance"]) for match in json.loads(output)]
+    assert found == [(match.key, match.distance) for match in expected]
+    assert "corrhash.methods" in imported
+    assert not heavy(imported)
+
+
+def test_model_on_pixels_searches_by_text_without_pytorch(collection):
+    expected = Collection.open(collection).search("boat sea")
+    output, imported = corrhash("search", collection, "boat", "sea", "--json")
+    assert [match["key"] for match in json.loads(output)] == [match.key for match in expected]
+    assert not heavy(imported)
+
+
+def test_exported_model_searches_by_image_without_pytorch(collection, images, tmp_path):
     Image.fromarray(images[3]).save(tmp_path / "query.png")
-    searches = (["boat", "sea"], ["--image", tmp_path / "query.png", "--find", "image"])
-    before = [Collection.open(collection).search("boat sea")]
-    before.append(Collection.open(collection).search(image=images[3]))
+    expected = Collection.open(collection).search(image=images[3])
     export_onnx(collection / "model")
-    for query, expected in zip(searches, before, strict=True):
-        output, imported = corrhash("search", collection, *query, "--json")
-        found = [(match["key"], match["distance"]) for match in json.loads(output)]
-        assert found == [(match.key, match.distance) for match in expected]
-        assert "onnxruntime" in imported
-        assert not {name for name in imported if name.split(".")[0] == "torch"}
+    output, imported = corrhash(
+        "search", collection, "--image", tmp_path / "query.png", "--find", "image", "--json"
+    )
+    found = [(match["key"], match["distance"]) for match in json.loads(output)]
+    assert found == [(match.key, match.distance) for match in expected]
+    assert "onnxruntime" in imported
+    assert "torch" not in imported

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     )
     from corrhash.metrics import Scores, evaluate
     from corrhash.model import Model, load_model
-    from corrhash.networks.hashing_network import Networks
+    from corrhash.networks.config import Networks
     from corrhash.similarity import Similarity
     from corrhash.training.config import Training
 else:
@@ -78,7 +78,7 @@ else:
             ),
             "corrhash.metrics": ("Scores", "evaluate"),
             "corrhash.model": ("Model", "load_model"),
-            "corrhash.networks.hashing_network": ("Networks",),
+            "corrhash.networks.config": ("Networks",),
             "corrhash.index.ranking": ("Ranking",),
             "corrhash.similarity": ("Similarity",),
             "corrhash.training.config": ("Training",),

@@ -76,7 +76,7 @@ def run_demo(folder: Path, n_images: int, epochs: int, seed: int) -> DemoResult:
 
 def train_chn(split: RetrievalSplit, n_bits: int, epochs: int, seed: int) -> Any:
     """Train CHN-plus on pixels, with settings for small images and little time."""
-    from corrhash.networks.hashing_network import Networks
+    from corrhash.networks.config import Networks
     from corrhash.training.config import Training
 
     training = Training(

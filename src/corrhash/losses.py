@@ -6,13 +6,14 @@ Losses are means over pairs or items, so that they do not depend on the batch si
 ``reduction="sum"``, as the CHN paper prints them.
 """
 
-from typing import Any, Literal
+from __future__ import annotations
 
-import torch
-from torch import Tensor
-from torch.nn.functional import softplus
+from typing import TYPE_CHECKING, Any, Literal
 
 from corrhash.errors import InputError
+
+if TYPE_CHECKING:  # methods import this module, and they encode vectors without PyTorch
+    from torch import Tensor
 
 Balance = bool | Literal["item"]
 """Class-balanced pair weights: none, over all pairs, or over the pairs of each item."""
@@ -58,6 +59,7 @@ def cosine_margin_loss(
 
     Examples
     --------
+    >>> import torch
     >>> u, v = torch.tensor([[1.0, 1.0]]), torch.tensor([[2.0, 2.0], [1.0, -1.0]])
     >>> cosine_margin_loss(u, v, [[1, -1]], margin=0.5)  # cosines 1 and 0
     tensor(0.1250)
@@ -82,6 +84,7 @@ def quantization_margin_loss(u: Tensor, margin: float, *, reduction: Reduction =
 
     Examples
     --------
+    >>> import torch
     >>> quantization_margin_loss(torch.tensor([[1.0, -1.0], [1.0, 0.0]]), margin=0.9)
     tensor(0.0964)
     """
@@ -110,6 +113,7 @@ def inner_product_loss(
 
     Examples
     --------
+    >>> import torch
     >>> inner_product_loss(torch.ones(1, 4), torch.ones(1, 4) / 2, [[1]])
     tensor(0.2500)
     """
@@ -128,9 +132,12 @@ def pairwise_likelihood_loss(
 
     Examples
     --------
+    >>> import torch
     >>> pairwise_likelihood_loss(torch.zeros(1, 4), torch.ones(2, 4), [[1, -1]])  # ln 2
     tensor(0.6931)
     """
+    from torch.nn.functional import softplus
+
     s = as_similarity(similarity, u, v)
     theta = u @ v.T / 2  # Θ
     terms = softplus(theta) - (s > 0) * theta  # softplus: ln(1 + exp Θ) without overflow
@@ -182,6 +189,7 @@ def contrastive_loss(
 
     Examples
     --------
+    >>> import torch
     >>> u, v = torch.tensor([[1.0, 1.0]]), torch.tensor([[1.0, 0.0], [1.0, -1.0]])
     >>> contrastive_loss(u, v, [[1, -1]], margin=2.5)  # distances 1 and 2
     tensor(0.6250)
@@ -203,6 +211,7 @@ def contrastive_loss(
 def hinge(margin: float, values: Tensor) -> Tensor:
     """Return max(0, margin - values), for a margin in (0, 1].
 
+    >>> import torch
     >>> hinge(0.5, torch.tensor([-1.0, 0.25, 0.75]))
     tensor([1.5000, 0.2500, 0.0000])
     """
@@ -234,6 +243,7 @@ def unit_vectors(rows: Tensor) -> Tensor:
     A row of zeros stays zero and gets no gradient; dividing it by a small number instead would
     multiply its gradient by 1e8.
 
+    >>> import torch
     >>> unit_vectors(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
     tensor([[0.6000, 0.8000],
             [0.0000, 0.0000]])
@@ -243,6 +253,8 @@ def unit_vectors(rows: Tensor) -> Tensor:
             f"Continuous codes must have shape (n, n_bits), got {tuple(rows.shape)}. "
             "Pass one item as a row: x[None]."
         )
+    import torch
+
     norms = torch.linalg.vector_norm(rows, dim=1, keepdim=True)  # (n, 1)
     nonzero = norms > SMALLEST_NORM
     return torch.where(nonzero, rows, 0.0) / torch.where(nonzero, norms, 1.0)
@@ -277,6 +289,7 @@ def pair_weights(similarity: Tensor, *, balanced: Balance = False, known: Any = 
     mean of the weights from its image and its text: an item with few similar others counts as much
     as an item with many.
 
+    >>> import torch
     >>> similarity = torch.tensor([[1.0, -1.0, -1.0, -1.0, 0.0]])
     >>> pair_weights(similarity, balanced=True)
     tensor([[2.0000, 0.6667, 0.6667, 0.6667, 0.0000]])
@@ -298,6 +311,8 @@ def class_weights(
         raise InputError(f"pair_weights must be True, False or 'item', got {balanced!r}.")
     mask = similarity != 0
     if known is not None:
+        import torch
+
         known = torch.as_tensor(known, device=similarity.device)
         _check_shape("known", known, similarity.shape)
         mask = mask & known.bool()
@@ -330,6 +345,8 @@ def as_similarity(similarity: Any, u: Tensor, v: Tensor) -> Tensor:
             "Continuous codes must have shapes (n_images, n_bits) and (n_texts, n_bits), got "
             f"{tuple(u.shape)} and {tuple(v.shape)}. Give both networks the same n_bits."
         )
+    import torch
+
     similarity = torch.as_tensor(similarity, device=u.device)
     if similarity.dtype == torch.bool:
         raise InputError(

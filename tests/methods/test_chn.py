@@ -7,7 +7,7 @@ import torch
 from corrhash.datasets import make_pairs
 from corrhash.errors import InputError
 from corrhash.methods.chn import CHN, CHNI, CHNM, CHNQ
-from corrhash.networks.hashing_network import Networks
+from corrhash.networks.config import Networks
 from corrhash.training.batches import Batch
 from corrhash.training.config import Training
 

@@ -10,7 +10,7 @@ from corrhash.datasets import make_pairs
 from corrhash.errors import InputError
 from corrhash.methods.chn_plus import CHNPlus
 from corrhash.metrics import evaluate
-from corrhash.networks.hashing_network import Networks
+from corrhash.networks.config import Networks
 from corrhash.similarity import Similarity
 from corrhash.training.batches import Batch
 from corrhash.training.config import Training

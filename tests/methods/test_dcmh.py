@@ -11,7 +11,7 @@ from corrhash.datasets import PairedDataset, make_pairs
 from corrhash.experiments.options import new_hasher
 from corrhash.methods.dcmh import DCMH
 from corrhash.metrics import evaluate
-from corrhash.networks.hashing_network import Networks
+from corrhash.networks.config import Networks
 from corrhash.similarity import Similarity
 from corrhash.training.batches import Rows
 from corrhash.training.config import Training

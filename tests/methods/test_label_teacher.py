@@ -9,7 +9,7 @@ import torch
 from corrhash.datasets import make_pairs
 from corrhash.methods.chn_plus import CHNPlus
 from corrhash.methods.label_teacher import expected_similarity, predict_labels
-from corrhash.networks.hashing_network import Networks
+from corrhash.networks.config import Networks
 from corrhash.training.config import Training
 
 NETWORKS = Networks(width=64, term_dropout=0.3)

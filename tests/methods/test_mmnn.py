@@ -11,7 +11,7 @@ from corrhash import InputError
 from corrhash.datasets import PairedDataset, make_pairs
 from corrhash.methods.mmnn import MMNN, MMNNPairs, neighbour_similarity
 from corrhash.metrics import evaluate
-from corrhash.networks.hashing_network import Networks
+from corrhash.networks.config import Networks
 from corrhash.similarity import Similarity
 from corrhash.training.batches import Batch
 from corrhash.training.config import Training

@@ -12,7 +12,7 @@ from corrhash.datasets import ImageFiles, PairedDataset, make_pairs
 from corrhash.methods import Hasher
 from corrhash.methods.chn import CHN
 from corrhash.metrics import evaluate
-from corrhash.networks.hashing_network import Networks
+from corrhash.networks.config import Networks
 from corrhash.similarity import Similarity
 from corrhash.training.config import Training
 

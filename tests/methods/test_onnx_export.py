@@ -9,12 +9,10 @@ import torch
 from torch import nn
 
 from corrhash import InputError
-from corrhash.datasets import make_pairs
-from corrhash.methods.cvh import CVH
 from corrhash.methods.onnx_export import _check_exportable, compare, difference, onnx_file
-from corrhash.methods.onnx_hasher import OnnxNetwork
+from corrhash.methods.onnx_network import OnnxNetwork
 from corrhash.networks.alexnet import AlexNet, AlexNetConvolutions
-from corrhash.networks.hashing_network import Networks
+from corrhash.networks.config import Networks
 from corrhash.networks.inputs import VectorInputs
 from corrhash.networks.layers import MLP, HashLayer, Standardize
 from corrhash.networks.small_cnn import SmallCNN
@@ -112,8 +110,7 @@ def test_large_differences_count_without_a_changed_bit():
     assert not difference("image", expected, expected + 2e-5).small
 
 
-def test_comparing_needs_an_exported_model():
-    pairs = make_pairs(100)
-    hasher = CVH(8).fit(pairs)
+def test_comparing_needs_onnx_runtime(tmp_path, monkeypatch):
+    monkeypatch.setattr("corrhash.methods.onnx_export.has_runtime", lambda: False)
     with pytest.raises(InputError, match="needs ONNX Runtime"):
-        compare(hasher, hasher, pairs)
+        compare(tmp_path, None, None)

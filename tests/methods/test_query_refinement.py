@@ -15,7 +15,7 @@ from corrhash.methods.query_refinement import (
     select_reference_codes,
 )
 from corrhash.model import Model
-from corrhash.networks.hashing_network import Networks
+from corrhash.networks.config import Networks
 from corrhash.training.config import Training
 
 N_NEIGHBOURS = 5

@@ -9,8 +9,8 @@ from corrhash import InputError
 from corrhash.datasets import make_pairs
 from corrhash.methods.base import Hasher
 from corrhash.methods.chn import CHN
+from corrhash.networks.config import Networks
 from corrhash.networks.device import VARIABLE, default_device, use_device
-from corrhash.networks.hashing_network import Networks
 from corrhash.training.config import Training
 
 

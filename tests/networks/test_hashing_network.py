@@ -10,8 +10,8 @@ from corrhash.datasets import PairedDataset
 from corrhash.methods import Hasher
 from corrhash.methods.chn import CHN
 from corrhash.networks.alexnet import AlexNet
+from corrhash.networks.config import Networks
 from corrhash.networks.hashing_network import (
-    Networks,
     load_image_weights,
     make_image_network,
     outputs,

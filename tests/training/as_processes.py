@@ -13,8 +13,8 @@ import torch
 from corrhash._progress import listening
 from corrhash.datasets import PairedDataset, make_pairs
 from corrhash.methods import METHODS
+from corrhash.networks.config import Networks
 from corrhash.networks.device import use_device
-from corrhash.networks.hashing_network import Networks
 from corrhash.networks.inputs import vector_length
 from corrhash.similarity import Similarity
 from corrhash.training.config import Training

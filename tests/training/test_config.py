@@ -7,7 +7,7 @@ import torch
 from corrhash import InputError
 from corrhash.datasets import make_pairs
 from corrhash.methods.chn import CHN
-from corrhash.networks.hashing_network import Networks
+from corrhash.networks.config import Networks
 from corrhash.training.config import Training
 
 

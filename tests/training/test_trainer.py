@@ -19,7 +19,7 @@ from corrhash.datasets import PairedDataset, make_pairs
 from corrhash.datasets.images import ImageFiles
 from corrhash.methods.chn import CHN
 from corrhash.methods.dcmh import DCMH
-from corrhash.networks.hashing_network import Networks
+from corrhash.networks.config import Networks
 from corrhash.similarity import Similarity
 from corrhash.training.config import Training
 
@@ -56,7 +56,7 @@ import sys
 from corrhash.datasets import make_pairs
 from corrhash.methods.chn import CHN
 from corrhash.training.config import Training
-from corrhash.networks.hashing_network import Networks
+from corrhash.networks.config import Networks
 pairs = make_pairs(400, seed=2)
 training = Training(epochs=12, learning_rate=3e-3, validate_every=2, checkpoint=sys.argv[1])
 hasher = CHN(16, networks=Networks(width=64), training=training).fit(pairs)

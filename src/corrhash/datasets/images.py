@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from joblib import cpu_count
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from corrhash.errors import InputError
@@ -212,6 +211,8 @@ class ImageFiles:
 
 def n_threads() -> int:
     """Return how many images are decoded in parallel."""
+    from joblib import cpu_count
+
     return min(MAX_THREADS, cpu_count())
 
 

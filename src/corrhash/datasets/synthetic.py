@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy
 import scipy.sparse as sp
-from scipy.special import softmax
 
 from corrhash.datasets.base import PairedDataset, RetrievalSplit
 from corrhash.datasets.splits import draw_split
@@ -96,8 +96,8 @@ def _tags(
 ) -> sp.csr_array:
     """Return (n, 400) of 0 and 1: tags drawn by fit to the latent vector or from the background."""
     tag_vectors = world.standard_normal((N_LATENT, N_TAGS))
-    background = softmax(world.standard_normal(N_TAGS))
-    fitting = softmax(latent @ tag_vectors / np.sqrt(N_LATENT) * 1.4, axis=1)
+    background = scipy.special.softmax(world.standard_normal(N_TAGS))
+    fitting = scipy.special.softmax(latent @ tag_vectors / np.sqrt(N_LATENT) * 1.4, axis=1)
     chances = (1 - tag_noise) * fitting + tag_noise * background
     drawn = items.poisson(TAGS_DRAWN * chances)
     return sp.csr_array((drawn > 0).astype(np.float32))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +14,10 @@ from corrhash.errors import InputError
 from corrhash.index.filters import Filter
 from corrhash.index.items import MODALITIES
 from corrhash.index.ranking import Ranking
-from corrhash.kernels.multi_index import N_BITS as MULTI_INDEX_BITS
-from corrhash.kernels.multi_index import MultiIndex
-from corrhash.kernels.scan import FEW, nearest
+from corrhash.kernels.small_scan import SMALL, nearest_in_numpy
+
+if TYPE_CHECKING:  # compiled kernels are loaded by the first search of many codes
+    from corrhash.kernels.multi_index import MultiIndex
 
 GROWTH = 1.5
 """Factor by which a full table grows, so that appending a code takes amortized constant time."""
@@ -145,9 +147,11 @@ class CodeTable:
 
     def use_multi_index(self) -> None:
         """Build a :class:`MultiIndex` for views to come, once there are enough codes."""
-        if self.n_bits != MULTI_INDEX_BITS:
+        from corrhash.kernels.multi_index import N_BITS
+
+        if self.n_bits != N_BITS:
             raise InputError(
-                f"Multi-index hashing needs codes of {MULTI_INDEX_BITS} bits, got {self.n_bits}. "
+                f"Multi-index hashing needs codes of {N_BITS} bits, got {self.n_bits}. "
                 "The scan without it is exact too."
             )
         self._uses_multi_index = True
@@ -164,6 +168,8 @@ class CodeTable:
     def _current_multi_index(self) -> MultiIndex | None:
         if not self._uses_multi_index or self._n < MULTI_INDEX_CODES:
             return None
+        from corrhash.kernels.multi_index import MultiIndex
+
         if self._multi_index is None or self._n > (1 + MULTI_INDEX_LAG) * len(self._multi_index):
             self._multi_index = MultiIndex.build(self._planes[0, : self._n])
         return self._multi_index
@@ -242,6 +248,11 @@ class TableView:
         if k == 0 or len(queries) == 0:
             empty = np.empty((len(queries), k), dtype=np.int64)
             return Ranking(empty, empty.astype(np.int32))
+        if len(queries) * self.planes.size <= SMALL:
+            rows, distances = nearest_in_numpy(queries.planes(), self.planes, k)
+            return Ranking(self.ids[rows], distances)
+        from corrhash.kernels.scan import FEW, nearest
+
         if self.multi_index is not None and len(queries) < FEW:
             rows, distances = self.multi_index.nearest(queries.planes(), self.planes, k, threads)
         else:

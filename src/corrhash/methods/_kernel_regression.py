@@ -12,17 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 import scipy.sparse as sp
-from scipy.linalg import eigh
-from scipy.optimize import minimize
-from scipy.special import expit
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.preprocessing import normalize
 
 from corrhash._progress import report
-from corrhash.errors import InputError
+from corrhash.errors import InputError, optional_packages
 from corrhash.methods._validation import check_count, check_number, feature_rows
 from corrhash.methods.base import Hasher
 
@@ -108,14 +102,14 @@ class CentreKernel:
 
     def between(self, rows: Any) -> np.ndarray:
         """Return (n, m) kernel values between rows and centres."""
-        return rbf_kernel(_prepare(rows, self.normalize_rows), self.centres, gamma=1 / self.width)
+        return _gaussian(_prepare(rows, self.normalize_rows), self.centres, self.width)
 
     def coordinates(self) -> np.ndarray:
         """Return the (m, r) map T with T' K0 T = I, for the kernel K0 between centres.
 
         For weights w = T v, the penalty w' K0 w is the sum of squares of v.
         """
-        values, vectors = eigh(rbf_kernel(self.centres, gamma=1 / self.width))  # K0
+        values, vectors = scipy.linalg.eigh(_gaussian(self.centres, self.centres, self.width))  # K0
         kept = values > FLAT * values[-1]
         return vectors[:, kept] / np.sqrt(values[kept])
 
@@ -141,7 +135,7 @@ def logistic_weights(
     def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
         v = flat.reshape(shape)
         margins = signs * (features @ v)  # (n, n_targets)
-        gradient = features.T @ (signs * -expit(-margins)) + 2 * ridge * v
+        gradient = features.T @ (signs * -scipy.special.expit(-margins)) + 2 * ridge * v
         return np.logaddexp(0, -margins).sum() + ridge * np.square(v).sum(), gradient.ravel()
 
     done = 0
@@ -153,7 +147,9 @@ def logistic_weights(
 
     start = np.zeros(shape).ravel()
     options = {"maxiter": ITERATIONS}
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", callback=after_step, options=options)
+    found = scipy.optimize.minimize(
+        loss, start, jac=True, method="L-BFGS-B", callback=after_step, options=options
+    )
     report(task, ITERATIONS, ITERATIONS)
     return found.x.reshape(shape)
 
@@ -168,6 +164,9 @@ def _k_means(rows: Any, n_centres: int, seed: int) -> np.ndarray:
     """Return (m, d) centres, or all rows if there are no more rows than centres."""
     if n_centres >= rows.shape[0]:
         return rows.toarray() if sp.issparse(rows) else rows
+    with optional_packages("Finding the centres"):
+        from sklearn.cluster import KMeans
+        from sklearn.exceptions import ConvergenceWarning
     with warnings.catch_warnings():
         # Duplicate rows can leave centres without a cluster, which is harmless.
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -180,4 +179,24 @@ def _prepare(rows: Any, normalize_rows: bool) -> Any:
         rows = sp.csr_array(rows)
         indices, starts = (part.astype(np.int32) for part in (rows.indices, rows.indptr))
         rows = sp.csr_array((rows.data, indices, starts), shape=rows.shape)
-    return normalize(rows) if normalize_rows else rows
+    if not normalize_rows:
+        return rows
+    lengths = np.sqrt(_squares(rows))
+    lengths[lengths == 0] = 1
+    if sp.issparse(rows):
+        return sp.csr_array(sp.diags_array(1 / lengths) @ rows)
+    return rows / lengths[:, None]
+
+
+def _gaussian(rows: Any, centres: np.ndarray, width: float) -> np.ndarray:
+    """Return (n, m) values exp(-|x - c|² / width) for rows x and centres c."""
+    distances = _squares(rows)[:, None] - 2 * (rows @ centres.T) + _squares(centres)
+    np.maximum(distances, 0, out=distances)  # rounding errors can make them negative
+    return np.exp(distances / -width)
+
+
+def _squares(rows: Any) -> np.ndarray:
+    """Return the (n,) squared lengths of rows."""
+    if sp.issparse(rows):
+        return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", rows, rows)

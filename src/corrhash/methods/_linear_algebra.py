@@ -9,10 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy
 import scipy.sparse as sp
-from scipy.linalg import cho_solve, cholesky, solve_triangular, svd
-from scipy.sparse.csgraph import laplacian
-from scipy.sparse.linalg import svds
 
 from corrhash.errors import InputError, optional_packages
 from corrhash.methods._validation import check_count, check_number, feature_rows
@@ -74,7 +72,7 @@ def regularized_cholesky(matrix: np.ndarray, ridge: float) -> np.ndarray:
     check_number("ridge", ridge, zero=False)
     check_varying(matrix)
     mean = np.trace(matrix) / len(matrix)
-    return cholesky(matrix + ridge * mean * np.eye(len(matrix)), lower=True)
+    return scipy.linalg.cholesky(matrix + ridge * mean * np.eye(len(matrix)), lower=True)
 
 
 def check_varying(matrix: np.ndarray) -> None:
@@ -90,9 +88,11 @@ def leading_singular_vectors(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray
     """
     size = min(matrix.shape)
     if size <= SMALL or not matrix.any():
-        left, _, right = svd(matrix, full_matrices=False)
+        left, _, right = scipy.linalg.svd(matrix, full_matrices=False)
     else:
         start = np.random.default_rng(0).standard_normal(size)  # for reproducible results
+        from scipy.sparse.linalg import svds
+
         left, _, right = svds(matrix, k=1, v0=start)
     u, v = left[:, 0], right[0]
     sign = np.sign(u[abs(u).argmax()])
@@ -119,7 +119,7 @@ class RidgeRegression:
     def weights(self, targets: np.ndarray) -> np.ndarray:
         """Return W = (X^T X + β I)^-1 X^T F, for targets of shape (n, k) or (n,)."""
         products = self.table.T @ targets - np.multiply.outer(self.mean, targets.sum(axis=0))
-        return cho_solve((self._cholesky, True), products) / len(targets)
+        return scipy.linalg.cho_solve((self._cholesky, True), products) / len(targets)
 
     def predict(self, targets: np.ndarray) -> np.ndarray:
         """Return X W, the predictions of the targets on the training rows."""
@@ -145,11 +145,13 @@ class Whitened:
 
     def covariance(self, values: Any) -> np.ndarray:
         """Return the (d, k) covariance of the whitened table with (n, k) values."""
-        return solve_triangular(self.cholesky, covariance(self.table, values), lower=True)
+        return scipy.linalg.solve_triangular(
+            self.cholesky, covariance(self.table, values), lower=True
+        )
 
     def projection(self, directions: np.ndarray) -> np.ndarray:
         """Return the (d, k) projection R^-T U of raw features, for (d, k) whitened directions U."""
-        return solve_triangular(self.cholesky.T, directions)
+        return scipy.linalg.solve_triangular(self.cholesky.T, directions)
 
     def signs(self, direction: np.ndarray) -> np.ndarray:
         """Return the (n, 1) bits, +1 or -1, of the training items along a (d,) direction."""
@@ -160,7 +162,7 @@ class Whitened:
 def cross_covariance(image: Whitened, text: Whitened) -> np.ndarray:
     """Return the (d_image, d_text) covariance of whitened images and texts, R_x^-1 C_xy R_y^-T."""
     half = image.covariance(text.table)
-    return solve_triangular(text.cholesky, half.T, lower=True).T
+    return scipy.linalg.solve_triangular(text.cholesky, half.T, lower=True).T
 
 
 def check_n_directions(method: str, n_bits: int, images: Any, texts: Any) -> None:
@@ -202,6 +204,8 @@ def neighbour_laplacian(rows: np.ndarray, n_neighbours: int) -> sp.csr_array:
     Mutual neighbours are joined with weight 1, others with weight 1/2. The matrix is divided by
     the number of neighbours, so that its scale does not depend on it.
     """
+    from scipy.sparse.csgraph import laplacian
+
     graph = neighbour_graph(rows, n_neighbours)
     return sp.csr_array(laplacian((graph + graph.T) / 2)) / n_neighbours
 

@@ -264,15 +264,10 @@ class Hasher(ABC):
         """Load a model that :meth:`save` wrote.
 
         ``Hasher.load`` loads all methods in ``METHODS``; load your own method with its class,
-        ``MyHasher.load``. If the model was exported to ONNX, ``Hasher.load`` returns the exported
-        networks, which do not need PyTorch.
+        ``MyHasher.load``. If the model was exported to ONNX, ``Hasher.load`` encodes images with
+        the exported network, which does not need PyTorch.
         """
-        from corrhash.methods.onnx_hasher import find_exported
-
         description = read_description(Path(folder))
-        exported = find_exported(Path(folder), description) if cls is Hasher else None
-        if exported is not None:
-            return exported
         method = cls._method_of(folder, description["method"])
         try:
             hasher: Hasher = method._from_params(description["params"])
@@ -283,6 +278,8 @@ class Hasher(ABC):
             ) from error
         arrays = read_arrays(Path(folder) / description["arrays"])
         hasher._restore(arrays, description["learned"])
+        if cls is Hasher:
+            hasher._use_exported(Path(folder), description)
         return hasher
 
     @classmethod
@@ -313,6 +310,9 @@ class Hasher(ABC):
     def _restore(self, arrays: dict[str, np.ndarray], description: dict[str, Any]) -> None:
         """Set what was learned from a saved model."""
         vars(self).update(arrays)
+
+    def _use_exported(self, folder: Path, description: dict[str, Any]) -> None:  # noqa: B027
+        """Encode with networks that were exported to ONNX; most methods have none."""
 
     def _is_fitted(self) -> bool:
         return bool(self.learned())

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Real
-from typing import Any, ClassVar, Self
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from corrhash.datasets.base import PairedDataset
 from corrhash.errors import InputError
@@ -23,9 +21,12 @@ from corrhash.losses import (
 )
 from corrhash.methods._validation import check_number
 from corrhash.methods.network_hasher import NetworkHasher
-from corrhash.networks.hashing_network import Networks
+from corrhash.networks.config import Networks
 from corrhash.training.batches import Batch
 from corrhash.training.config import Training
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 PLAIN_NETWORKS = Networks(sqrt=False, noise=0.0)
 """Networks without transforms of their inputs."""

@@ -8,10 +8,9 @@ across modalities and within each, plus λ Q with the quantization loss Q of CHN
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from torch import Tensor
 
 from corrhash.codes import Codes
 from corrhash.datasets.base import PairedDataset
@@ -23,18 +22,21 @@ from corrhash.losses import (
 )
 from corrhash.methods._validation import check_count, check_number
 from corrhash.methods.chn import check_margin
-from corrhash.methods.label_teacher import SoftSimilarityTrainer, predict_labels
 from corrhash.methods.network_hasher import NetworkHasher
 from corrhash.methods.query_refinement import (
     REFERENCE_CODES,
     refine_queries,
     select_reference_codes,
 )
-from corrhash.networks.hashing_network import Networks
+from corrhash.networks.config import Networks
 from corrhash.networks.inputs import vector_length
 from corrhash.training.batches import Batch
 from corrhash.training.config import Training
-from corrhash.training.trainer import Trainer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from corrhash.training.trainer import Trainer
 
 PLUS_NETWORKS = Networks(term_dropout=0.5)
 
@@ -133,6 +135,8 @@ class CHNPlus(NetworkHasher):
     def _trainer(self, pairs: PairedDataset, validation: PairedDataset) -> Trainer:
         if not (self.label_teacher and _can_teach(pairs)):
             return super()._trainer(pairs, validation)
+        from corrhash.methods.label_teacher import SoftSimilarityTrainer, predict_labels
+
         probabilities = predict_labels(pairs, validation, self.networks, self.training)
         return SoftSimilarityTrainer(self, pairs, validation, probabilities)
 

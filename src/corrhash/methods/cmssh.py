@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 import scipy.sparse as sp
-from scipy.linalg import eigh, solve_triangular
 
 from corrhash._progress import report
 from corrhash.datasets.base import PairedDataset
@@ -160,11 +160,13 @@ def whitening_basis(table: Any, ridge: float | None, n_components: int | None) -
                 f"image_pca must be at most {size}, the number of image features, "
                 f"got {n_components}."
             )
-        variances, basis = eigh(spread, subset_by_index=[size - n_components, size - 1])
+        variances, basis = scipy.linalg.eigh(
+            spread, subset_by_index=[size - n_components, size - 1]
+        )
         spread = np.diag(variances)
     if ridge is None:
         return basis
-    return solve_triangular(regularized_cholesky(spread, ridge), basis.T, lower=True).T
+    return scipy.linalg.solve_triangular(regularized_cholesky(spread, ridge), basis.T, lower=True).T
 
 
 @dataclass(frozen=True, eq=False)

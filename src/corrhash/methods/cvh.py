@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from scipy.linalg import svd
+import scipy
 
 from corrhash.datasets.base import PairedDataset
 from corrhash.methods._linear_algebra import (
@@ -71,7 +71,7 @@ class CVH(LinearHasher):
         check_n_directions("CVH", self.n_bits, images, texts)
         image, text = Whitened(images, self.ridge), Whitened(texts, self.ridge)
         # R_x^-1 C_xy R_y^-T = U diag(ρ) V^T; A_x = R_x^-T U, A_y = R_y^-T V
-        left, rho, right = svd(cross_covariance(image, text), full_matrices=False)
+        left, rho, right = scipy.linalg.svd(cross_covariance(image, text), full_matrices=False)
         bits = slice(None, self.n_bits)
         self.image_mean_, self.text_mean_ = image.mean, text.mean
         self.image_projection_ = image.projection(left[:, bits])  # A_x

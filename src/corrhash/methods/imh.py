@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 from corrhash._progress import report
 from corrhash.datasets.base import PairedDataset
@@ -142,6 +141,8 @@ def shared_codes(
 
     def product(code: np.ndarray) -> np.ndarray:
         return image.predict(code) + text.predict(code) - graphs @ code - shift * code.mean()
+
+    from scipy.sparse.linalg import LinearOperator, eigsh
 
     operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
     start = np.random.default_rng(0).standard_normal(n)

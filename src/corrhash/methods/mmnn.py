@@ -8,11 +8,9 @@ a_y.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import scipy.sparse as sp
-import torch
-from torch import Tensor
 
 from corrhash.datasets import PairedDataset, Vocabulary
 from corrhash.datasets.image_features import simple_features
@@ -20,11 +18,14 @@ from corrhash.losses import contrastive_loss
 from corrhash.methods._linear_algebra import column_means, neighbour_graph, unit_rows
 from corrhash.methods._validation import feature_rows
 from corrhash.methods.network_hasher import NetworkHasher
-from corrhash.networks.hashing_network import Networks
+from corrhash.networks.config import Networks
 from corrhash.networks.inputs import vector_length
 from corrhash.similarity import Similarity
 from corrhash.training.batches import Batch
 from corrhash.training.config import Training
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class MMNN(NetworkHasher):
@@ -83,6 +84,8 @@ class MMNN(NetworkHasher):
 
         Squared distances grow with b; dividing by it makes one learning rate fit all lengths.
         """
+        import torch
+
         f, g = batch.image_codes, batch.text_codes  # (n, b), (n, b)
         m = 2 * (self.margin * self.n_bits) ** 0.5
         loss = contrastive_loss(f, g, batch.similarity, m)  # l_XY

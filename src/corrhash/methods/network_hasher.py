@@ -1,28 +1,23 @@
-"""NetworkHasher: the base class of methods that train an image network and a text network."""
+"""NetworkHasher: the base class of methods that train an image network and a text network.
+
+PyTorch trains the networks and runs those that read pixels or strings. Networks on vectors are
+computed in NumPy, so that encoding does not import PyTorch.
+"""
 
 from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from typing import Any, ClassVar, Self
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from corrhash.datasets.base import PairedDataset, n_rows
 from corrhash.errors import InputError
 from corrhash.methods.base import Hasher
-from corrhash.networks.device import default_device
-from corrhash.networks.hashing_network import (
-    HashingNetwork,
-    Networks,
-    copy_state,
-    load_image_weights,
-    make_image_network,
-    make_text_network,
-    outputs,
-)
+from corrhash.networks.config import Networks
 from corrhash.networks.inputs import (
     ENCODE_SIZE,
     Inputs,
@@ -31,10 +26,17 @@ from corrhash.networks.inputs import (
     text_inputs,
     vector_length,
 )
+from corrhash.networks.vector_network import VectorNetwork
 from corrhash.similarity import Similarity
 from corrhash.training.batches import Batch, hold_out
 from corrhash.training.config import Training
-from corrhash.training.trainer import Trainer
+
+if TYPE_CHECKING:  # PyTorch is imported to train, and to run networks on pixels and strings
+    from torch import Tensor
+
+    from corrhash.methods.onnx_network import ExportedNetworks
+    from corrhash.networks.hashing_network import HashingNetwork
+    from corrhash.training.trainer import Trainer
 
 log = logging.getLogger("corrhash")
 
@@ -59,10 +61,11 @@ class NetworkHasher(Hasher):
     networks: Networks
     training: Training
 
-    image_network_: HashingNetwork
-    text_network_: HashingNetwork
+    arrays_: dict[str, np.ndarray]
     inputs_: dict[str, int | None]
     history_: list[dict[str, Any]]
+
+    _exported: ExportedNetworks | None = None
 
     @abstractmethod
     def batch_loss(self, batch: Batch) -> tuple[Tensor, dict[str, Any]]:
@@ -85,67 +88,135 @@ class NetworkHasher(Hasher):
 
     def _trainer(self, pairs: PairedDataset, validation: PairedDataset) -> Trainer:
         """Return the trainer of the two networks."""
+        from corrhash.training.trainer import Trainer
+
         return Trainer(self, pairs, validation)
 
     def _fit(self, pairs: PairedDataset, validation: PairedDataset | None) -> None:
+        import torch
+
+        from corrhash.networks.hashing_network import copy_state, load_image_weights
+
         if validation is None:
             pairs, validation = hold_out(pairs, self.training.seed)
         _check_same_supervision(pairs, validation)
-        self._build({"image": vector_length(pairs.images), "text": vector_length(pairs.texts)})
-        log.info("Image network: %s.", load_image_weights(self.image_network_, self.networks))
-        self._trainer(pairs, validation).run()
-
-    def _build(self, inputs: dict[str, int | None]) -> None:
-        """Create networks for inputs with this many features; None for raw images and strings."""
-        self.inputs_ = inputs
+        inputs = {"image": vector_length(pairs.images), "text": vector_length(pairs.texts)}
         with torch.random.fork_rng():
             torch.manual_seed(self.training.seed)
-            self.image_network_ = make_image_network(self.networks, inputs["image"], self.n_bits)
-            self.text_network_ = make_text_network(self.networks, inputs["text"], self.n_bits)
-        for network in (self.image_network_, self.text_network_):
-            network.hash.bounded = self.bounded
+            self.image_network_ = self._build("image", inputs["image"])
+            self.text_network_ = self._build("text", inputs["text"])
+        self.inputs_, self._exported = inputs, None
+        log.info("Image network: %s.", load_image_weights(self.image_network_, self.networks))
+        self._trainer(pairs, validation).run()
+        self._learn(
+            {
+                f"{modality}.{name}": value.numpy()
+                for modality in ("image", "text")
+                for name, value in copy_state(getattr(self, f"{modality}_network_")).items()
+            }
+        )
+
+    def _build(self, modality: str, n_features: int | None) -> HashingNetwork:
+        """Return a new network for vectors of a length; None for raw images and strings."""
+        from corrhash.networks.hashing_network import make_image_network, make_text_network
+
+        make = make_image_network if modality == "image" else make_text_network
+        network = make(self.networks, n_features, self.n_bits)
+        network.hash.bounded = self.bounded
+        return network
+
+    def _learn(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set the learned arrays, and forget what was computed from others."""
+        self.arrays_ = arrays
+        vars(self).pop("_vector_networks", None)
+
+    @cached_property
+    def image_network_(self) -> HashingNetwork:
+        """The image network in PyTorch; that of a loaded model is built on first use."""
+        return self._load_network("image")
+
+    @cached_property
+    def text_network_(self) -> HashingNetwork:
+        """The text network in PyTorch; that of a loaded model is built on first use."""
+        return self._load_network("text")
+
+    def _load_network(self, modality: str) -> HashingNetwork:
+        """Return a network in PyTorch with the learned arrays."""
+        import torch
+
+        network = self._build(modality, self.inputs_[modality])
+        arrays = self._arrays_of(modality)
+        network.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
+        return network
+
+    def _arrays_of(self, modality: str) -> dict[str, np.ndarray]:
+        """Return the learned arrays of one network, named as in PyTorch."""
+        prefix = f"{modality}."
+        return {
+            name.removeprefix(prefix): array
+            for name, array in self.arrays_.items()
+            if name.startswith(prefix)
+        }
+
+    @cached_property
+    def _vector_networks(self) -> dict[str, VectorNetwork]:
+        """The networks on vectors, by modality."""
+        return {
+            modality: VectorNetwork(self._arrays_of(modality), bounded=self.bounded)
+            for modality, n_features in self.inputs_.items()
+            if n_features is not None
+        }
 
     def _embed_image(self, images: Any) -> np.ndarray:
         check_kind(images, "image", self.inputs_["image"])
+        if self.inputs_["image"] is not None:
+            return self._vector_networks["image"].outputs(images)
+        if self._exported is not None:
+            return self._exported.image_outputs(images, self.n_bits)
         inputs = image_inputs(images, self.image_network_.body)
         return self._embed(self.image_network_, inputs, n_rows(images))
 
     def _embed_text(self, texts: Any) -> np.ndarray:
         check_kind(texts, "text", self.inputs_["text"])
+        if self.inputs_["text"] is not None:
+            return self._vector_networks["text"].outputs(texts)
         inputs = text_inputs(texts, self.text_network_.body)
         return self._embed(self.text_network_, inputs, n_rows(texts))
 
     def _embed(self, network: HashingNetwork, inputs: Inputs, n: int) -> np.ndarray:
-        """Return (n, n_bits) continuous codes, computed in batches of a fixed size."""
+        """Return (n, n_bits) continuous codes in PyTorch, in batches of a fixed size."""
+        from corrhash.networks.device import default_device
+        from corrhash.networks.hashing_network import outputs
+
         device = default_device()
         network.eval().to(device)
         return outputs(network, inputs, n, self.n_bits, size=ENCODE_SIZE, device=device)
 
     def _is_fitted(self) -> bool:
-        return hasattr(self, "image_network_")  # cheaper than learned(), which copies all weights
+        return hasattr(self, "arrays_")
 
     def learned(self) -> dict[str, np.ndarray]:
-        if not self._is_fitted():
-            return {}
-        return {
-            f"{modality}.{name}": value.numpy()
-            for modality in ("image", "text")
-            for name, value in copy_state(getattr(self, f"{modality}_network_")).items()
-        }
+        return dict(self.arrays_) if self._is_fitted() else {}
+
+    def save(self, folder: str | Path) -> None:
+        super().save(folder)
+        if self._exported is not None:
+            self._exported.copy_to(Path(folder))
 
     def _description(self) -> dict[str, Any]:
         return {"inputs": self.inputs_, "history": self.history_}
 
     def _restore(self, arrays: dict[str, np.ndarray], description: dict[str, Any]) -> None:
-        self._build(description["inputs"])
+        self.inputs_ = description["inputs"]
         self.history_ = description["history"]
-        for modality in ("image", "text"):
-            state = {
-                name.removeprefix(f"{modality}."): torch.from_numpy(value)
-                for name, value in arrays.items()
-                if name.startswith(f"{modality}.")
-            }
-            getattr(self, f"{modality}_network_").load_state_dict(state)
+        networks = ("image.", "text.")
+        self._learn({name: array for name, array in arrays.items() if name.startswith(networks)})
+
+    def _use_exported(self, folder: Path, description: dict[str, Any]) -> None:
+        if self.inputs_["image"] is None:
+            from corrhash.methods.onnx_network import find_exported
+
+            self._exported = find_exported(folder, description)
 
     @classmethod
     def _from_params(cls, params: dict[str, Any]) -> Self:

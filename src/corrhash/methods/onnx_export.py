@@ -21,13 +21,21 @@ from torch import nn
 
 from corrhash._files import atomic_write
 from corrhash.codes import Codes
-from corrhash.datasets.base import PairedDataset
+from corrhash.datasets.base import PairedDataset, n_rows
 from corrhash.errors import InputError, optional_packages
 from corrhash.methods.base import Hasher, read_description
 from corrhash.methods.network_hasher import NetworkHasher
-from corrhash.methods.onnx_hasher import FORMAT, ONNX_FILE, ExportedHasher, ExportedNetwork
+from corrhash.methods.onnx_network import (
+    FORMAT,
+    ONNX_FILE,
+    ExportedNetwork,
+    OnnxNetwork,
+    find_exported,
+    has_runtime,
+)
 from corrhash.networks import HUB_PREFIX
 from corrhash.networks.hashing_network import HashingNetwork
+from corrhash.networks.inputs import image_inputs, text_inputs
 
 OPSET = 18
 """Operators of 2022, which all current runtimes support."""
@@ -177,17 +185,31 @@ class Difference:
         )
 
 
-def compare(trained: Hasher, exported: Hasher, pairs: PairedDataset) -> list[Difference]:
-    """Compare the continuous codes of both hashers, images first."""
-    if not isinstance(exported, ExportedHasher):
+def compare(folder: Path, trained: NetworkHasher, pairs: PairedDataset) -> list[Difference]:
+    """Compare the exported networks in a folder with those of the hasher in PyTorch.
+
+    Images come first.
+    """
+    if not has_runtime():
         raise InputError(
             "Comparing exported networks needs ONNX Runtime. Install it with: "
             "pip install 'corrhash[onnx]'."
         )
-    return [
-        difference("image", trained.embed_image(pairs.images), exported.embed_image(pairs.images)),
-        difference("text", trained.embed_text(pairs.texts), exported.embed_text(pairs.texts)),
-    ]
+    exported = find_exported(folder, read_description(folder))
+    if exported is None:
+        raise InputError(f"{folder} has no networks exported from this model. Export it again.")
+    found = []
+    for modality in ("image", "text"):
+        entry: ExportedNetwork = getattr(exported, modality)
+        network: HashingNetwork = getattr(trained, f"{modality}_network_")
+        values = getattr(pairs, f"{modality}s")
+        inputs = (image_inputs if modality == "image" else text_inputs)(values, network.body)
+        expected = trained._embed(network, inputs, n_rows(values))
+        run = OnnxNetwork(folder / entry.file, entry.sha256)
+        found.append(
+            difference(modality, expected, run.outputs(inputs, n_rows(values), trained.n_bits))
+        )
+    return found
 
 
 def difference(modality: str, expected: np.ndarray, found: np.ndarray) -> Difference:

@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
+import scipy
 import scipy.sparse as sp
-from scipy.linalg import svd
 
 from corrhash._progress import report
 from corrhash.datasets.base import PairedDataset
@@ -126,14 +126,16 @@ class SCMOrth(SCM):
         self, image: Whitened, text: Whitened, labels: sp.csr_array
     ) -> tuple[np.ndarray, np.ndarray]:
         check_n_directions("SCM-orth", self.n_bits, image.table, text.table)
-        left, values, right = svd(semantic_covariance(image, text, labels), full_matrices=False)
+        left, values, right = scipy.linalg.svd(
+            semantic_covariance(image, text, labels), full_matrices=False
+        )
         rank = min(self.n_bits, int(np.sum(values > NEGLIGIBLE * values[0])))
         left, right = left[:, :rank], right[:rank].T
         # Beyond the rank, take the orthogonal directions in which pairs correlate most.
         rest = cross_covariance(image, text)
         rest -= left @ (left.T @ rest)
         rest -= (rest @ right) @ right.T
-        more_left, _, more_right = svd(rest, full_matrices=False)
+        more_left, _, more_right = scipy.linalg.svd(rest, full_matrices=False)
         more = slice(None, self.n_bits - rank)
         return np.c_[left, more_left[:, more]], np.c_[right, more_right[more].T]
 

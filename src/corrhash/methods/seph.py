@@ -14,8 +14,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import logit
-from sklearn.preprocessing import normalize
+import scipy
 
 from corrhash._progress import report
 from corrhash.codes import Codes
@@ -246,7 +245,9 @@ def one_plus_distances(h: np.ndarray, rows: slice) -> np.ndarray:
 
 def unit_labels(labels: Any) -> np.ndarray:
     """Return (n, n_classes) label rows of length 1, whose inner products are cosines."""
-    return normalize(labels.toarray().astype(np.float32))
+    rows = labels.toarray().astype(np.float32)
+    lengths = np.sqrt(rows.sum(axis=1, keepdims=True))  # labels are 0 or 1
+    return rows / np.maximum(lengths, 1)
 
 
 def fuse(image_logits: np.ndarray, text_logits: np.ndarray, shares: np.ndarray) -> np.ndarray:
@@ -256,4 +257,4 @@ def fuse(image_logits: np.ndarray, text_logits: np.ndarray, shares: np.ndarray) 
     logit and leaves the other unchanged. Shares of 0 and 1 are clipped to keep it finite.
     """
     shares = np.clip(shares, 1e-6, 1 - 1e-6)  # π
-    return image_logits + text_logits - logit(shares)
+    return image_logits + text_logits - scipy.special.logit(shares)

@@ -14,7 +14,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from corrhash.errors import InputError
-from corrhash.kernels.sparse_rows import dense_rows
 from corrhash.networks.preprocessing import Preprocessing, item_keys, kept_units
 
 ENCODE_SIZE = 64
@@ -51,8 +50,11 @@ class VectorInputs:
         """Do nothing: vectors are in memory."""
 
     def batch(self, rows: np.ndarray) -> np.ndarray:
-        sparse = sp.issparse(self.values)
-        return dense_rows(self.values, rows) if sparse else self.values[rows]
+        if not sp.issparse(self.values):
+            return self.values[rows]
+        from corrhash.kernels.sparse_rows import dense_rows  # compiled, and only training needs it
+
+        return dense_rows(self.values, rows)
 
     def training_batch(self, rows: np.ndarray, *, seed: int, epoch: int) -> np.ndarray:
         batch = self.batch(rows)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-
-import torch
-from torch import nn
+from typing import TYPE_CHECKING
 
 from corrhash.errors import InputError, check_settings
+
+if TYPE_CHECKING:  # settings are part of saved models, which encode without PyTorch
+    import torch
+    from torch import nn
 
 EPOCHS = 60
 MIN_STEPS = 1500
@@ -108,6 +110,8 @@ class Training:
         self, pretrained: list[nn.Parameter], new: list[nn.Parameter]
     ) -> torch.optim.Optimizer:
         """Return the optimizer, with one parameter group for pretrained and one for new layers."""
+        import torch
+
         groups = [
             {"params": pretrained, "lr_factor": 1.0},
             {"params": new, "lr_factor": self.new_layer_lr_factor if pretrained else 1.0},

@@ -24,10 +24,10 @@ from corrhash.datasets.fingerprint import digest_of
 from corrhash.errors import InputError
 from corrhash.metrics import evaluate
 from corrhash.networks import HUB_PREFIX
+from corrhash.networks.config import Networks
 from corrhash.networks.device import default_device
 from corrhash.networks.hashing_network import (
     HashingNetwork,
-    Networks,
     copy_state,
     outputs,
     split_pretrained,
@@ -66,10 +66,16 @@ class TrainableHasher(Protocol):
     n_bits: int
     networks: Networks
     training: Training
-    image_network_: HashingNetwork
-    text_network_: HashingNetwork
     inputs_: dict[str, int | None]
     history_: list[dict[str, Any]]
+
+    @property
+    def image_network_(self) -> HashingNetwork:
+        """The network to train on images."""
+
+    @property
+    def text_network_(self) -> HashingNetwork:
+        """The network to train on texts."""
 
     def batch_loss(self, batch: Batch) -> tuple[Tensor, dict[str, Any]]:
         """Return the loss of a mini-batch and other values to log."""

@@ -1,0 +1,92 @@
+"""VectorNetwork: a trained network on vectors, computed in NumPy from its learned arrays.
+
+Continuous codes differ from those of PyTorch by rounding errors, so a bit can differ only where a
+continuous code is that close to 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from corrhash.networks.inputs import ENCODE_SIZE
+
+Floats = NDArray[np.float32]
+
+
+class VectorNetwork:
+    """The hidden layers and the hash layer of a network on feature vectors or term vectors.
+
+    Parameters
+    ----------
+    arrays : the arrays of a :class:`~corrhash.networks.hashing_network.HashingNetwork` whose body
+        is an :class:`~corrhash.networks.layers.MLP` or a
+        :class:`~corrhash.networks.hashing_network.FeatureMLP`, by name.
+    bounded : whether the hash layer ends in a tanh.
+    """
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], *, bounded: bool) -> None:
+        prefix = "body.standardize."
+        self._standardize = {
+            name.removeprefix(prefix): array
+            for name, array in arrays.items()
+            if name.startswith(prefix)
+        }
+        names = [name.removesuffix(".weight") for name in arrays if name.endswith(".weight")]
+        hidden = sorted((n for n in names if n.startswith("body.")), key=_position)
+        # (n_inputs, n_outputs) in C order, the fastest layout for sparse rows
+        self._layers = [
+            (np.ascontiguousarray(arrays[f"{name}.weight"].T), arrays[f"{name}.bias"])
+            for name in (*hidden, "hash.fch")
+        ]
+        self._bounded = bounded
+
+    def outputs(self, values: Any) -> Floats:
+        """Return (n, n_bits) continuous codes of (n, n_inputs) vectors, dense or sparse.
+
+        They are computed in batches of one size, the last one padded. A code therefore does not
+        depend on the vectors beside it.
+        """
+        n = values.shape[0]
+        codes = np.empty((n, len(self._layers[-1][1])), np.float32)
+        rows = values.tocsr() if sp.issparse(values) else np.asarray(values)
+        for start in range(0, n, ENCODE_SIZE):
+            batch = rows[start : start + ENCODE_SIZE].astype(np.float32)
+            codes[start : start + ENCODE_SIZE] = self._batch_outputs(batch)
+        return np.tanh(codes, out=codes) if self._bounded else codes
+
+    def _batch_outputs(self, batch: Any) -> Floats:
+        """Return the output of the last layer for at most ``ENCODE_SIZE`` rows."""
+        features = batch
+        if self._standardize:
+            features = self._standardized(batch.toarray() if sp.issparse(batch) else batch)
+        for number, (weight, bias) in enumerate(self._layers):
+            if number:
+                features = np.maximum(features, 0, out=features)
+            # The product of a sparse row does not depend on the other rows.
+            product = features @ weight if sp.issparse(features) else _padded(features) @ weight
+            features = product + bias
+        return features[: batch.shape[0]]
+
+    def _standardized(self, features: Floats) -> Floats:
+        """Return what :class:`~corrhash.networks.layers.Standardize` returns."""
+        learned = self._standardize
+        if learned["takes_sqrt"]:
+            features = np.sqrt(np.maximum(features, 0))
+        return (features - learned["mean"]) / learned["deviation"]
+
+
+def _position(name: str) -> int:
+    """The position of a layer, which ends its name: 3 for ``body.layers.3``."""
+    return int(name.rpartition(".")[2])
+
+
+def _padded(rows: Floats) -> Floats:
+    """Return rows with rows of zeros up to the size of a batch."""
+    padded = np.zeros((ENCODE_SIZE, rows.shape[1]), np.float32)
+    padded[: len(rows)] = rows
+    return padded
