@@ -98,6 +98,7 @@ class Task:
     def encoding(self, modality: str) -> Row:
         """Compare encoding one modality with its bare network."""
         hasher = self.trainer().hasher
+        hasher._copy_arrays()
         network = getattr(hasher, f"{modality}_network_").eval()
         values, encode = getattr(self.pairs, f"{modality}s"), getattr(hasher, f"encode_{modality}")
         if modality == "image":

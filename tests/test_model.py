@@ -160,3 +160,18 @@ def test_as_model_takes_a_model_or_its_folder(hasher, folder):
     assert as_model(str(folder)).n_bits == 8
     with pytest.raises(InputError, match="must be a Model or the path .*, got CVH. Wrap"):
         as_model(hasher)
+
+
+def test_models_that_can_encode_images():
+    labels = np.eye(2, dtype=int)[np.arange(40) % 2]
+    pixels = np.random.default_rng(0).integers(0, 255, (40, 32, 32, 3), dtype=np.uint8)
+    settings = {"networks": Networks(width=8), "training": Training(epochs=1)}
+    on_pixels = METHODS["chn"](8, **settings).fit(pixels, labels, labels)
+    on_features = METHODS["chn"](8, **settings).fit(np.ones((40, 3)), labels, labels)
+    assert Model(on_pixels).reads_images
+    assert not Model(on_features).reads_images
+    assert Model(on_features, Reader(None, ImageFeatures("simple"))).reads_images
+    assert Model(on_features, Reader(None, ImageFeatures("hf:vit", sha256="ab" * 32))).reads_images
+    assert not Model(on_features, Reader(None, ImageFeatures("f.npy"))).reads_images
+    linear = CVH(2).fit(pixels[:, 0, 0].astype(float), labels)
+    assert not Model(linear).reads_images

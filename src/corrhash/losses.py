@@ -165,6 +165,8 @@ def cosine_likelihood_loss(
     tensor(0.3556)
     """
     s = as_similarity(similarity, u, v)
+    from torch.nn.functional import softplus
+
     logits = scale * cosines(u, v)
     similar, dissimilar = class_weights(s, balanced=balanced)
     terms = similar * softplus(-logits) + dissimilar * softplus(logits)

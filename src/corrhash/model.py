@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 from corrhash._files import atomic_write, make_folder, replace_folder, temporary_name
 from corrhash.datasets import Fingerprint, load_dataset
 from corrhash.datasets.base import RetrievalSplit
-from corrhash.datasets.image_features import ALEXNET, HUB, ImageFeatures
+from corrhash.datasets.image_features import ALEXNET, HUB, SIMPLE, ImageFeatures
 from corrhash.datasets.reader import READER_FILE, Reader
 from corrhash.errors import InputError
 from corrhash.methods.base import Hasher
@@ -104,6 +105,14 @@ class Model:
     def method(self) -> str:
         """Class name of the method, also for a model that was exported to ONNX."""
         return self.hasher.import_path.rpartition(":")[2]
+
+    @property
+    def reads_images(self) -> bool:
+        """Whether the model can encode images here, rather than feature vectors only."""
+        features = self.reader.image_features
+        if features is None:
+            return self.hasher.reads_images
+        return features.name == SIMPLE or (features.of_network and find_spec("torch") is not None)
 
     @property
     def fingerprint(self) -> str:

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 
@@ -105,8 +106,12 @@ def test_a_model_with_a_stored_device_is_refused(hasher, tmp_path):
 
 def test_training_and_encoding_use_the_chosen_device(hasher, pairs, machine):
     machine(n_gpus=0)
+    pixels = np.zeros((4, 32, 32, 3), np.uint8)
+    settings = {"networks": Networks(width=8), "training": Training(epochs=1)}
+    on_pixels = CHN(8, **settings).fit(pixels, np.eye(4, 8), np.eye(4, dtype=int))
     with use_device("cuda"):
-        for compute in (hasher.fit, lambda data: hasher.encode_image(data.images)):
+        for compute in (lambda: hasher.fit(pairs), lambda: on_pixels.encode_image(pixels)):
             with pytest.raises(InputError, match="'cuda' is not available"):
-                compute(pairs)
-    assert len(hasher.encode_image(pairs.images)) == len(pairs)
+                compute()
+        assert len(hasher.encode_image(pairs.images)) == len(pairs)  # vectors use NumPy
+    assert len(on_pixels.encode_image(pixels)) == 4

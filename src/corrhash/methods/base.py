@@ -176,6 +176,11 @@ class Hasher(ABC):
         """Return the binary codes of texts."""
         return Codes.from_continuous(self.embed_text(texts))
 
+    @property
+    def reads_images(self) -> bool:
+        """Whether the fitted hasher can encode raw images here, rather than feature vectors."""
+        return self.image_features is None
+
     def query_codes(self, continuous: np.ndarray) -> Codes:
         """Return the codes of queries, given their (n, n_bits) continuous codes.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -93,30 +94,28 @@ class NetworkHasher(Hasher):
         return Trainer(self, pairs, validation)
 
     def _fit(self, pairs: PairedDataset, validation: PairedDataset | None) -> None:
-        import torch
-
-        from corrhash.networks.hashing_network import copy_state, load_image_weights
+        from corrhash.networks.hashing_network import load_image_weights
 
         if validation is None:
             pairs, validation = hold_out(pairs, self.training.seed)
         _check_same_supervision(pairs, validation)
-        inputs = {"image": vector_length(pairs.images), "text": vector_length(pairs.texts)}
-        with torch.random.fork_rng():
-            torch.manual_seed(self.training.seed)
-            self.image_network_ = self._build("image", inputs["image"])
-            self.text_network_ = self._build("text", inputs["text"])
-        self.inputs_, self._exported = inputs, None
+        self._build({"image": vector_length(pairs.images), "text": vector_length(pairs.texts)})
+        self._exported = None
         log.info("Image network: %s.", load_image_weights(self.image_network_, self.networks))
         self._trainer(pairs, validation).run()
-        self._learn(
-            {
-                f"{modality}.{name}": value.numpy()
-                for modality in ("image", "text")
-                for name, value in copy_state(getattr(self, f"{modality}_network_")).items()
-            }
-        )
+        self._copy_arrays()
 
-    def _build(self, modality: str, n_features: int | None) -> HashingNetwork:
+    def _build(self, inputs: dict[str, int | None]) -> None:
+        """Create networks for inputs with this many features; None for raw images and strings."""
+        import torch
+
+        self.inputs_ = inputs
+        with torch.random.fork_rng():
+            torch.manual_seed(self.training.seed)
+            self.image_network_ = self._new_network("image", inputs["image"])
+            self.text_network_ = self._new_network("text", inputs["text"])
+
+    def _new_network(self, modality: str, n_features: int | None) -> HashingNetwork:
         """Return a new network for vectors of a length; None for raw images and strings."""
         from corrhash.networks.hashing_network import make_image_network, make_text_network
 
@@ -125,10 +124,16 @@ class NetworkHasher(Hasher):
         network.hash.bounded = self.bounded
         return network
 
-    def _learn(self, arrays: dict[str, np.ndarray]) -> None:
-        """Set the learned arrays, and forget what was computed from others."""
-        self.arrays_ = arrays
-        vars(self).pop("_vector_networks", None)
+    def _copy_arrays(self) -> None:
+        """Set the learned arrays to the weights of the networks in PyTorch."""
+        from corrhash.networks.hashing_network import copy_state
+
+        self.arrays_ = {
+            f"{modality}.{name}": value.numpy()
+            for modality in ("image", "text")
+            for name, value in copy_state(getattr(self, f"{modality}_network_")).items()
+        }
+        vars(self).pop("_vector_networks", None)  # of earlier arrays
 
     @cached_property
     def image_network_(self) -> HashingNetwork:
@@ -144,7 +149,7 @@ class NetworkHasher(Hasher):
         """Return a network in PyTorch with the learned arrays."""
         import torch
 
-        network = self._build(modality, self.inputs_[modality])
+        network = self._new_network(modality, self.inputs_[modality])
         arrays = self._arrays_of(modality)
         network.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
         return network
@@ -192,6 +197,11 @@ class NetworkHasher(Hasher):
         network.eval().to(device)
         return outputs(network, inputs, n, self.n_bits, size=ENCODE_SIZE, device=device)
 
+    @property
+    def reads_images(self) -> bool:
+        runs = self._exported is not None or find_spec("torch") is not None
+        return self.inputs_["image"] is None and runs
+
     def _is_fitted(self) -> bool:
         return hasattr(self, "arrays_")
 
@@ -210,7 +220,7 @@ class NetworkHasher(Hasher):
         self.inputs_ = description["inputs"]
         self.history_ = description["history"]
         networks = ("image.", "text.")
-        self._learn({name: array for name, array in arrays.items() if name.startswith(networks)})
+        self.arrays_ = {name: a for name, a in arrays.items() if name.startswith(networks)}
 
     def _use_exported(self, folder: Path, description: dict[str, Any]) -> None:
         if self.inputs_["image"] is None:

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, cast
 
@@ -19,7 +20,7 @@ import numpy as np
 from corrhash.codes import Codes
 from corrhash.collection.base import Match, Query, QueryKind, SearchOptions
 from corrhash.collection.collection import Collection
-from corrhash.collection.search import embed_images, embed_texts, encode_queries, find_matches
+from corrhash.collection.search import embed_texts, encode_queries, find_matches
 from corrhash.errors import InputError
 from corrhash.index.items import Item
 from corrhash.service.schemas import MatchResponse, Modality, SearchResponse
@@ -187,26 +188,17 @@ class SearchService:
 
     def warm_up(self) -> list[Modality]:
         """Load and compile what searches need; return the kinds of queries the model accepts."""
-        accepted: list[Modality] = []
         model = self.collection.model
-        probes: dict[Modality, Callable[[], Any]] = {
-            "image": lambda: embed_images([np.full((64, 64, 3), 128, np.uint8)], model),
-            "text": lambda: embed_texts([self._known_term()], model),
-        }
-        for modality, probe in probes.items():
-            try:
-                codes = Codes.from_continuous(probe())
-            except InputError:
-                continue
-            accepted.append(modality)
-            # One query and many use different kernels, each compiled at its first use.
-            for n in (1, self._batcher.max_size):
-                self.collection.nearest(codes[[0] * n], 1)
+        # The first search by image loads the image network: a service for texts needs no PyTorch.
+        accepted: list[Modality] = ["image"] if model.reads_images else []
+        vocabulary = model.reader.vocabulary
+        with suppress(InputError):
+            embed_texts(["words" if vocabulary is None else vocabulary.terms[0]], model)
+            accepted.append("text")
+        # One query and many use different kernels, each compiled at its first use.
+        for n in (1, self._batcher.max_size):
+            self.collection.nearest(Codes.from_continuous(np.zeros((n, model.n_bits))), 1)
         return accepted
-
-    def _known_term(self) -> str:
-        vocabulary = self.collection.model.reader.vocabulary
-        return "words" if vocabulary is None else vocabulary.terms[0]
 
     def close(self) -> None:
         """Finish the searches in progress and stop."""
