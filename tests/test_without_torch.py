@@ -63,14 +63,14 @@ def heavy(imported):
 
 
 SETTINGS = {
-    **{name: {"refine_neighbours": 3} for name in METHODS if name.startswith("chn")},
+    **{name: {"refine_neighbours": 3} for name in METHODS if name.startswith("chn-plus")},
     "rahh": {"n_rounds": 2},
 }
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_text_search_imports_no_heavy_library(name, tmp_path):
-    """Of any method, in a small collection; chn with query refinement."""
+    """Of any method, in a small collection; chn-plus with query refinement."""
     texts = [
         f"{subject} {place}" for subject in ["boat", "cat", "dog", "tree"] for place in TEXTS[:9]
     ]
