@@ -160,13 +160,14 @@ def cosine_likelihood_loss(
 
     Examples
     --------
+    >>> import torch
     >>> u, v = torch.tensor([[1.0, 1.0]]), torch.tensor([[2.0, 2.0], [1.0, -1.0]])
     >>> cosine_likelihood_loss(u, v, [[1, -1]], scale=4.0)  # logits 4 and 0: (0.018 + 0.693) / 2
     tensor(0.3556)
     """
-    s = as_similarity(similarity, u, v)
     from torch.nn.functional import softplus
 
+    s = as_similarity(similarity, u, v)
     logits = scale * cosines(u, v)
     similar, dissimilar = class_weights(s, balanced=balanced)
     terms = similar * softplus(-logits) + dissimilar * softplus(logits)

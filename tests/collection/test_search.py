@@ -10,18 +10,44 @@ from scipy.spatial.distance import cosine as cosine_distance
 from corrhash import Codes, InputError
 from corrhash.collection import Added, Collection, SearchOptions, search
 from corrhash.collection.base import Query
-from corrhash.collection.search import EncodedQueries, cosine, pack_continuous, unpack_continuous
+from corrhash.collection.search import EncodedQueries, pack_continuous, unit_rows, unpack_continuous
 from corrhash.datasets import PairedDataset
 from corrhash.index import open_index
 from tests.collection.world import N, keys, nearest_rows, nearest_scenes
 
 
-def test_cosine_equals_that_of_scipy():
+def cosine(query, items):
+    return unit_rows(items) @ unit_rows(query[None])[0]
+
+
+def test_cosine_of_unit_rows_equals_that_of_scipy():
     rng = np.random.default_rng(0)
     query, items = rng.standard_normal(24), rng.standard_normal((7, 24))
     expected = [1 - cosine_distance(query, item) for item in items]
     np.testing.assert_allclose(cosine(query, items), expected)
     np.testing.assert_array_equal(cosine(query, np.zeros((1, 24))), [0])
+
+
+@pytest.mark.parametrize("k", [3, 10, 40])
+def test_several_queries_are_re_ranked_as_one_by_one(monkeypatch, k):
+    """Few bits, so that cosines and distances tie: then the smaller id comes first."""
+    monkeypatch.setattr(search, "RERANKED", 12)
+    rng = np.random.default_rng(0)
+    index = open_index("memory:", 5)
+    codes = Codes.from_continuous(rng.standard_normal((30, 5)))
+    index.add(np.arange(30) * 3, codes)
+    continuous = rng.integers(-2, 3, (4, 5)) + 0.5
+    queries = EncodedQueries(Codes.from_continuous(continuous), continuous, [0, 3, 6, 999])
+    together = search.find_matches(index, queries, SearchOptions(k=k, offset=2))
+    for row, matches in enumerate(together):
+        ranking = index.search(queries.codes[[row]], 30)
+        ranked = list(zip(ranking.rows[0].tolist(), ranking.distances[0].tolist(), strict=True))
+        signs = dict(zip((np.arange(30) * 3).tolist(), codes.signs(), strict=True))
+        scores = {i: float(cosine(continuous[row], signs[i][None])[0].round(6)) for i in signs}
+        top = sorted(ranked[:12], key=lambda one: (-scores[one[0]], one[1], one[0]))
+        expected = [(i, d, scores[i]) for i, d in top] + [(i, d, None) for i, d in ranked[12:]]
+        expected = [one for one in expected if one[0] != queries.excluded[row]][2 : 2 + k]
+        assert [(match.id, match.distance, match.score) for match in matches] == expected
 
 
 def test_packing_keeps_directions_at_any_scale():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,14 @@ from corrhash.errors import InputError
 from corrhash.index.base import CodeIndex
 from corrhash.index.filters import as_filter
 from corrhash.index.items import MODALITIES, SHOWN, Item
-from corrhash.index.ranking import Ranking
+from corrhash.index.ranking import NO_ROW, Ranking
 from corrhash.model import Model
 
 RERANKED = 100
 """Number of nearest items that are re-ranked."""
+
+SCORE_DIGITS = 6
+"""Digits of cosines that count in a ranking; the last ones vary from run to run."""
 
 _Found = tuple[int, int, float | None]
 """Id, distance and cosine similarity of one result."""
@@ -84,13 +88,13 @@ def _encode_keys(keys: list[str], index: CodeIndex) -> EncodedQueries:
         if key not in ids:
             raise InputError(f"No item with the key {key!r} in this collection.")
         modality, codes = _query_code(ids[key], index)
-        vectors = vectors_of(index, [ids[key]], modality)
-        if ids[key] not in vectors:
+        rows, vectors = vectors_of(index, np.array([ids[key]]), modality)
+        if not len(rows):
             raise InputError(f"Item {key!r} was deleted during the search.")
         packed.append(codes.packed)
-        continuous.append(vectors[ids[key]])
+        continuous.append(vectors)
     codes = Codes(np.concatenate(packed), index.n_bits)
-    return EncodedQueries(codes, np.stack(continuous), [ids[key] for key in keys])
+    return EncodedQueries(codes, np.concatenate(continuous), [ids[key] for key in keys])
 
 
 def _query_code(number: int, index: CodeIndex) -> tuple[str, Codes]:
@@ -121,12 +125,10 @@ def find_matches(
             f"No item of this collection has {modality} codes. Search its {other} codes: "
             f"find={other!r} (--find {other} on the command line)."
         )
-    found = [_found(ranking, row) for row in range(len(queries.codes))]
+    ids, distances, scores = ranking.rows, ranking.distances, None
     if continuous is not None:
-        found = _rerank(index, found, continuous, modality)
-    for row, number in enumerate(queries.excluded):
-        found[row] = [one for one in found[row] if one[0] != number]
-    pages = [of_query[options.offset : end] for of_query in found]
+        ids, distances, scores = _rerank(index, ranking, continuous, modality)
+    pages = _pages(ids, distances, scores, queries.excluded, options.offset, end)
     items = _items(index, pages, (*SHOWN, "thumbnail") if options.thumbnails else SHOWN)
     # Items that were deleted since the search are missing.
     return [[Match(*one, items[one[0]]) for one in page if one[0] in items] for page in pages]
@@ -137,14 +139,21 @@ def stores_continuous(index: CodeIndex) -> bool:
     return bool(index.about.get("store_continuous", False))
 
 
-def vectors_of(index: CodeIndex, ids: list[int], modality: str) -> dict[int, NDArray[Any]]:
-    """The vectors to compare continuous codes with: stored continuous codes, or code signs."""
-    if stores_continuous(index):
-        name = f"{modality}_continuous"
-        items = zip(ids, index.get(ids, [name]), strict=True)
-        return {number: unpack_continuous(getattr(item, name)) for number, item in items if item}
-    rows, codes = index.codes_of(ids, modality)
-    return dict(zip(np.array(ids)[rows].tolist(), codes.signs(), strict=True))
+def vectors_of(
+    index: CodeIndex, ids: NDArray[np.int64], modality: str
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return which of the ids have vectors to compare continuous codes with, and the vectors.
+
+    These are stored continuous codes, or the signs of codes.
+    """
+    if not stores_continuous(index):
+        rows, codes = index.codes_of(ids, modality)
+        return rows, codes.signs()
+    name = f"{modality}_continuous"
+    packed = [getattr(item, name) if item else None for item in index.get(ids, [name])]
+    rows = np.flatnonzero([one is not None for one in packed])
+    vectors = [unpack_continuous(one) for one in packed if one is not None]
+    return rows, np.stack(vectors) if vectors else np.empty((0, index.n_bits))
 
 
 def pack_continuous(continuous: NDArray[np.floating]) -> list[bytes]:
@@ -157,15 +166,6 @@ def unpack_continuous(packed: bytes) -> NDArray[np.float16]:
     return np.frombuffer(packed, dtype="<f2")
 
 
-def cosine(query: NDArray[np.floating], items: NDArray[Any]) -> NDArray[np.float64]:
-    """(n,) cosine similarities of one vector, (n_bits,), with n others.
-
-    >>> cosine(np.array([0.9, -0.1]), np.array([[1, 1], [-1, -1], [1, -1]])).round(2)
-    array([ 0.62, -0.62,  0.78])
-    """
-    return unit_rows(items) @ unit_rows(query[None])[0]
-
-
 def unit_rows(rows: NDArray[Any]) -> NDArray[np.float64]:
     """Scale rows to unit length; zero rows stay zero."""
     rows = np.asarray(rows, dtype=np.float64)
@@ -173,36 +173,61 @@ def unit_rows(rows: NDArray[Any]) -> NDArray[np.float64]:
     return rows / np.where(lengths == 0, 1, lengths)
 
 
-def _found(ranking: Ranking, query: int) -> list[_Found]:
-    rows, distances = ranking.rows[query].tolist(), ranking.distances[query].tolist()
-    return [(row, d, None) for row, d in zip(rows, distances, strict=True) if row >= 0]
+def row_products(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the (n,) inner products of row i of one array with row i of the other."""
+    products: NDArray[np.float64] = np.einsum("ij,ij->i", left, right)
+    return products
 
 
 def _rerank(
-    index: CodeIndex, found: list[list[_Found]], continuous: NDArray[Any], modality: str
+    index: CodeIndex, ranking: Ranking, continuous: NDArray[Any], modality: str
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+    """Order the leading items of each query by cosine; the others stay ordered by distance.
+
+    Returns (n, k) ids, distances and cosines. The cosine is nan where an item was not re-ranked,
+    and the id is -1 where it was deleted meanwhile.
+    """
+    leading = ranking.rows[:, :RERANKED]  # (n, m)
+    query_of = np.arange(leading.size) // max(1, leading.shape[1])
+    exists = np.flatnonzero(leading.ravel() != NO_ROW)
+    rows, vectors = vectors_of(index, leading.ravel()[exists], modality)
+    exists = exists[rows]
+    queries = unit_rows(continuous)[query_of[exists]]
+    cosines = np.full(leading.shape, -np.inf)  # of missing items, which come last
+    cosines.flat[exists] = row_products(unit_rows(vectors), queries).round(SCORE_DIGITS)
+    order = np.lexsort((leading, ranking.distances[:, :RERANKED], -cosines))
+    ids, distances = ranking.rows.copy(), ranking.distances.copy()
+    scores = np.full(ids.shape, np.nan)
+    scores[:, :RERANKED] = np.take_along_axis(cosines, order, axis=1)
+    ids[:, :RERANKED] = np.take_along_axis(leading, order, axis=1)
+    ids[scores == -np.inf] = NO_ROW
+    distances[:, :RERANKED] = np.take_along_axis(distances[:, :RERANKED], order, axis=1)
+    return ids, distances, scores
+
+
+def _pages(
+    ids: NDArray[np.int64],
+    distances: NDArray[np.int32],
+    scores: NDArray[np.float64] | None,
+    excluded: Sequence[int],
+    start: int,
+    end: int,
 ) -> list[list[_Found]]:
-    """Order the leading items of each query by cosine; the others stay ordered by distance."""
-    leading = [of_query[:RERANKED] for of_query in found]
-    ids = _ids_in(leading)
-    vectors = vectors_of(index, ids, modality) if ids else {}
-    for of_query, top, query in zip(found, leading, continuous, strict=True):
-        existing = [one for one in top if one[0] in vectors]  # others were deleted meanwhile
-        if existing:
-            cosines = cosine(query, np.stack([vectors[number] for number, _, _ in existing]))
-            cosines = cosines.round(6)  # the last digits vary from run to run
-            scored = zip(existing, cosines.tolist(), strict=True)
-            ranked = sorted((-value, distance, number) for (number, distance, _), value in scored)
-            top = [(number, distance, -value) for value, distance, number in ranked]
-        of_query[:RERANKED] = top
-    return found
+    """Return results ``start`` to ``end`` of each query, without padding and excluded ids."""
+    pages = []
+    for row, of_query in enumerate(ids.tolist()):
+        hidden = {NO_ROW, *excluded[row : row + 1]}
+        shown = (place for place, number in enumerate(of_query) if number not in hidden)
+        places = list(islice(shown, start, end))
+        found = [of_query[place] for place in places]
+        page_scores: list[float | None] = [None] * len(places)
+        if scores is not None:  # a score that is not a number does not equal itself
+            page_scores = [s if s == s else None for s in scores[row, places].tolist()]
+        pages.append(list(zip(found, distances[row, places].tolist(), page_scores, strict=True)))
+    return pages
 
 
 def _items(index: CodeIndex, pages: list[list[_Found]], fields: Sequence[str]) -> dict[int, Item]:
-    ids = _ids_in(pages)
+    ids = list({number: None for page in pages for number, _, _ in page})
     items = zip(ids, index.get(ids, fields), strict=True)
     return {number: item for number, item in items if item is not None}
-
-
-def _ids_in(pages: list[list[_Found]]) -> list[int]:
-    """The distinct ids of all results."""
-    return list({number: None for page in pages for number, _, _ in page})

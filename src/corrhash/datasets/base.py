@@ -246,7 +246,11 @@ def is_empty_text(texts: Any) -> NDArray[np.bool_]:
     """Return (n,) True for texts without any term of the vocabulary."""
     if isinstance(texts, list):
         return np.array([not text.strip() for text in texts], dtype=bool)
-    return np.asarray(abs(texts).sum(axis=1)).ravel() == 0
+    if not sp.issparse(texts):
+        return ~np.any(np.asarray(texts), axis=1)
+    texts = texts.tocsr()
+    rows = np.repeat(np.arange(texts.shape[0]), np.diff(texts.indptr))
+    return np.bincount(rows[texts.data != 0], minlength=texts.shape[0]) == 0
 
 
 def _check_images(images: Any) -> Any:

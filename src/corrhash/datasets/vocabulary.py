@@ -7,7 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -146,9 +146,13 @@ class Vocabulary:
             )
         return cls(tuple(sorted(terms)), tokenizer)
 
+    @cached_property
+    def _column_of(self) -> dict[str, int]:
+        return {term: column for column, term in enumerate(self.terms)}
+
     def transform(self, texts: Sequence[str]) -> sp.csr_array:
         """Return (n, n_terms) of 0 and 1: which terms occur in each text."""
-        column_of = {term: column for column, term in enumerate(self.terms)}
+        column_of = self._column_of
         columns = [
             sorted({column_of[t] for t in self.tokenizer.tokenize(text) if t in column_of})
             for text in texts

@@ -55,7 +55,8 @@ class VectorNetwork:
         codes = np.empty((n, len(self._layers[-1][1])), np.float32)
         rows = values.tocsr() if sp.issparse(values) else np.asarray(values)
         for start in range(0, n, ENCODE_SIZE):
-            batch = rows[start : start + ENCODE_SIZE].astype(np.float32)
+            batch = rows[start : start + ENCODE_SIZE] if n > ENCODE_SIZE else rows
+            batch = batch.astype(np.float32, copy=False)
             codes[start : start + ENCODE_SIZE] = self._batch_outputs(batch)
         return np.tanh(codes, out=codes) if self._bounded else codes
 

@@ -119,29 +119,34 @@ def create_app(
     api = APIRouter(prefix="/api/v1", responses=ERRORS)
     writable = [Depends(require_token(token))]
 
-    @api.post("/search/text", tags=["search"])
-    async def search_text(search: TextSearch) -> SearchResponse:
+    @api.post("/search/text", tags=["search"], response_model=SearchResponse)
+    async def search_text(search: TextSearch) -> Response:
         """Search by text."""
-        return await service.search("text", search.text, search.options())
+        return in_json(await service.search("text", search.text, search.options()))
 
-    @api.post("/search/image", tags=["search"], openapi_extra=IMAGE_BODY)
+    @api.post(
+        "/search/image",
+        tags=["search"],
+        response_model=SearchResponse,
+        openapi_extra=IMAGE_BODY,
+    )
     async def search_image(
         request: Request, search: Annotated[SearchParameters, Query()]
-    ) -> SearchResponse:
+    ) -> Response:
         """Search by image; the request body is the image file."""
         image = await decoder.decode(await request.body())
-        return await service.search("image", image, search.options())
+        return in_json(await service.search("image", image, search.options()))
 
-    @api.post("/search/key", tags=["search"])
-    async def search_key(search: KeySearch) -> SearchResponse:
+    @api.post("/search/key", tags=["search"], response_model=SearchResponse)
+    async def search_key(search: KeySearch) -> Response:
         """Search for items similar to an item, which is excluded."""
-        return await service.search("key", search.key, search.options())
+        return in_json(await service.search("key", search.key, search.options()))
 
-    @api.post("/search/codes", tags=["search"])
-    async def search_codes(search: CodesSearch) -> SearchResponse:
+    @api.post("/search/codes", tags=["search"], response_model=SearchResponse)
+    async def search_codes(search: CodesSearch) -> Response:
         """Search by hash code."""
         code = from_hex(search.codes, collection.n_bits)
-        return await service.search("codes", code, search.options())
+        return in_json(await service.search("codes", code, search.options()))
 
     @api.get("/info", tags=["status"])
     async def info() -> InfoResponse:
@@ -232,6 +237,11 @@ def create_app(
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     add_error_handlers(app, collection.uri)
     return add_middleware(app, limits, metrics, hosts)
+
+
+def in_json(content: bytes) -> Response:
+    """Return JSON that is complete: FastAPI would parse, check and write it again."""
+    return Response(content, media_type="application/json")
 
 
 def _items_by_key(collection: Collection, keys: Sequence[str]) -> list[ItemResponse]:

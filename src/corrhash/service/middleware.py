@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -30,7 +30,7 @@ CONTENT_SECURITY_POLICY = "; ".join(
     )
 )
 
-SECURITY_HEADERS = {
+_HEADERS = {
     "content-security-policy": CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -39,6 +39,7 @@ SECURITY_HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
+SECURITY_HEADERS = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
 
 MAX_CLIENTS = 10_000
 """Clients whose rate is tracked; beyond it, the least recently seen are forgotten."""
@@ -72,7 +73,7 @@ class SecurityHeadersMiddleware:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(SECURITY_HEADERS)
+                message["headers"] = [*message["headers"], *SECURITY_HEADERS]
             await send(message)
 
         await self.app(scope, receive, send_with_headers)

@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic_core import to_json
 
 from corrhash.collection.base import SearchOptions
 from corrhash.datasets.records import Record
 from corrhash.errors import InputError
 from corrhash.service.limits import MAX_ITEMS, MAX_K, MAX_OFFSET, MAX_TEXT, Limits
 from corrhash.service.uploads import decode_image
+
+__all__ = ["to_json"]  # a fifth of the time of json.dumps
 
 Modality = Literal["image", "text"]
 Text = Annotated[str, StringConstraints(max_length=MAX_TEXT, pattern=r"^[^\x00]*$")]

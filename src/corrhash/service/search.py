@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -22,8 +22,9 @@ from corrhash.collection.base import Match, Query, QueryKind, SearchOptions
 from corrhash.collection.collection import Collection
 from corrhash.collection.search import embed_texts, encode_queries, find_matches
 from corrhash.errors import InputError
+from corrhash.index.base import CodeIndex
 from corrhash.index.items import Item
-from corrhash.service.schemas import MatchResponse, Modality, SearchResponse
+from corrhash.service.schemas import Modality, to_json
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -115,25 +116,25 @@ class SearchService:
     def __init__(self, collection: Collection, observe_batch: Callable[[int], object]) -> None:
         self.collection = collection
         self.observe_batch = observe_batch
-        self._batcher: Batcher[SearchRequest, SearchResponse] = Batcher(self.search_all)
+        self._batcher: Batcher[SearchRequest, bytes] = Batcher(self.search_all)
 
-    async def search(self, kind: QueryKind, value: Any, options: SearchOptions) -> SearchResponse:
-        """Answer one query, together with others that are waiting."""
+    async def search(self, kind: QueryKind, value: Any, options: SearchOptions) -> bytes:
+        """Return the response to one query in JSON, computed with others that are waiting."""
         return await self._batcher.submit(SearchRequest(kind, value, options))
 
-    def search_all(self, requests: list[SearchRequest]) -> list[SearchResponse | Exception]:
+    def search_all(self, requests: list[SearchRequest]) -> list[bytes | Exception]:
         """Answer several queries, with one scan per distinct kind and options."""
         self.observe_batch(len(requests))
         groups: dict[tuple[str, SearchOptions], list[int]] = {}
         for row, request in enumerate(requests):
             groups.setdefault((request.kind, request.options), []).append(row)
-        responses: dict[int, SearchResponse | Exception] = {}
+        responses: dict[int, bytes | Exception] = {}
         for rows in groups.values():
             of_group = self._search_group([requests[row] for row in rows])
             responses |= dict(zip(rows, of_group, strict=True))
         return [responses[row] for row in range(len(requests))]
 
-    def _search_group(self, requests: list[SearchRequest]) -> list[SearchResponse | Exception]:
+    def _search_group(self, requests: list[SearchRequest]) -> list[bytes | Exception]:
         try:
             return list(self._search(requests))
         except Exception as error:
@@ -142,7 +143,7 @@ class SearchService:
         # One of the queries is at fault; answer the others.
         return [self._search_group([request])[0] for request in requests]
 
-    def _search(self, requests: list[SearchRequest]) -> list[SearchResponse]:
+    def _search(self, requests: list[SearchRequest]) -> list[bytes]:
         kind, options, collection = requests[0].kind, requests[0].options, self.collection
         values: Any = [request.value for request in requests]
         if kind == "codes":
@@ -156,34 +157,33 @@ class SearchService:
 
     def _responses(
         self, requests: list[SearchRequest], codes: Codes, found: list[list[Match]]
-    ) -> list[SearchResponse]:
-        options, collection = requests[0].options, self.collection
+    ) -> list[bytes]:
+        """Return the :class:`SearchResponse` of each query as JSON."""
+        options, index = requests[0].options, self.collection.index
         ids = list({match.id: None for matches in found for match in matches})
-        item_codes = collection.codes_of(ids, options.find)
-        has_image = item_codes if options.find == "image" else collection.codes_of(ids, "image")
+        item_codes = codes_in_hex(index, ids, options.find)
+        has_image = item_codes if options.find == "image" else codes_in_hex(index, ids, "image")
         responses = []
-        for row, (request, matches) in enumerate(zip(requests, found, strict=True)):
+        for request, code, matches in zip(requests, to_hex(codes), found, strict=True):
             shown = [
-                MatchResponse(
+                {
                     **item_fields(match.id, match.item, match.id in has_image),
-                    distance=match.distance,
-                    score=match.score,
-                    code=to_hex(item_codes[match.id]),
-                )
+                    "distance": match.distance,
+                    "score": match.score,
+                    "code": item_codes[match.id],
+                }
                 for match in matches[: options.k]
                 if match.id in item_codes  # others were deleted meanwhile
             ]
-            more = len(matches) > options.k
-            responses.append(
-                SearchResponse(
-                    code=to_hex(codes[row]),
-                    bits=codes.n_bits,
-                    find=cast(Modality, options.find),
-                    matches=shown,
-                    next_offset=options.offset + options.k if more else None,
-                    milliseconds=round(1000 * (time.perf_counter() - request.received), 3),
-                )
-            )
+            response = {
+                "code": code,
+                "bits": codes.n_bits,
+                "find": options.find,
+                "matches": shown,
+                "next_offset": options.offset + options.k if len(matches) > options.k else None,
+                "milliseconds": round(1000 * (time.perf_counter() - request.received), 3),
+            }
+            responses.append(to_json(response))
         return responses
 
     def warm_up(self) -> list[Modality]:
@@ -217,9 +217,16 @@ def item_fields(number: int, item: Item, has_image: bool) -> dict[str, Any]:
     }
 
 
-def to_hex(code: Codes) -> str:
-    """One code in hexadecimal digits."""
-    return code.packed[0].tobytes().hex()
+def codes_in_hex(index: CodeIndex, ids: Sequence[int], modality: str) -> dict[int, str]:
+    """The code of one modality in hexadecimal digits, for each id that has one."""
+    rows, codes = index.codes_of(ids, modality)
+    return dict(zip([ids[row] for row in rows.tolist()], to_hex(codes), strict=True))
+
+
+def to_hex(codes: Codes) -> list[str]:
+    """Each code in hexadecimal digits."""
+    digits, n_digits = codes.packed.tobytes().hex(), 2 * codes.packed.shape[1]
+    return [digits[start : start + n_digits] for start in range(0, len(digits), n_digits)]
 
 
 def from_hex(digits: str, n_bits: int) -> Codes:

@@ -11,9 +11,10 @@ import re
 import secrets
 import time
 from contextvars import ContextVar
+from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 log = logging.getLogger("corrhash.service")
@@ -111,7 +112,8 @@ class TelemetryMiddleware:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)[REQUEST_ID] = request_id
+                header = (REQUEST_ID.encode(), request_id.encode())
+                message["headers"] = [*message["headers"], header]
             await send(message)
 
         try:
@@ -120,11 +122,16 @@ class TelemetryMiddleware:
         finally:
             self._record(scope, status, time.perf_counter() - started)
 
+    @cache  # noqa: B019 - the middleware lives as long as its app, and routes are few
+    def _metrics_of(self, route: str, status: int) -> tuple[Counter, Histogram]:
+        return self.metrics.requests.labels(route, status), self.metrics.latency.labels(route)
+
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         # Label by route pattern, since the number of distinct paths is unbounded.
         route = getattr(scope.get("route"), "path", "other")
-        self.metrics.requests.labels(route, status).inc()
-        self.metrics.latency.labels(route).observe(seconds)
+        requests, latency = self._metrics_of(route, status)
+        requests.inc()
+        latency.observe(seconds)
         fields = {"method": scope["method"], "path": scope["path"][:200], "status": status}
         fields["milliseconds"] = round(1000 * seconds, 2)
         fields["client"] = (scope.get("client") or ("",))[0]
