@@ -1,5 +1,7 @@
 """SQLiteIndex: change log, transactions, backups, concurrent threads and writers."""
 
+import multiprocessing
+import os
 import sqlite3
 import subprocess
 import sys
@@ -270,3 +272,30 @@ def test_killed_and_concurrent_writers_lose_nothing(folder):
             for item in entries.items:
                 counts[item.metadata["batch"]] = counts.get(item.metadata["batch"], 0) + 1
         assert set(counts.values()) == {20}  # no batch is torn
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_forked_processes_read_only_later_writes(folder, monkeypatch):
+    codes = random_codes(30)
+    index = SQLiteIndex.open(str(folder), 64)
+    index.add(np.arange(20), codes[:20])
+    index.prepare_fork()
+    SQLiteIndex.open(str(folder), 64).add(np.arange(20, 30), codes[20:])
+    read = codes_read(monkeypatch)
+    receiving, sending = multiprocessing.Pipe(duplex=False)
+
+    def search(own):
+        index.after_fork()
+        found = index.search(codes, 1).rows[:, 0].tolist()
+        index.add([own], codes[:1])
+        sending.send((found, read))
+
+    context = multiprocessing.get_context("fork")
+    for own in (100, 101):
+        process = context.Process(target=search, args=(own,))
+        process.start()
+        process.join(60)
+        found, sizes = receiving.recv()
+        assert found == list(range(30))
+        assert sizes == [[10 + own - 100, 0]]  # the second process also reads the first one's code
+    assert len(SQLiteIndex.open(str(folder), 64)) == 32

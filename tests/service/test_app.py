@@ -101,6 +101,19 @@ def test_thumbnail_is_the_stored_one(service, collection):
     assert response.content == collection.get("scene 4", ["thumbnail"]).thumbnail
 
 
+def test_thumbnail_is_sent_once_per_version(service, collection):
+    (number,) = collection.ids_of(["scene 4"]).values()
+    path = f"/api/v1/items/{number}/thumbnail"
+    tag = service.get(path).headers["ETag"]
+    for known in (tag, f'"other", W/{tag}'):
+        response = service.get(path, headers={"If-None-Match": known})
+        assert (response.status_code, response.content) == (304, b"")
+        assert response.headers["ETag"] == tag
+    assert service.get(path, headers={"If-None-Match": '"other"'}).status_code == 200
+    (other,) = collection.ids_of(["scene 5"]).values()
+    assert service.get(f"/api/v1/items/{other}/thumbnail").headers["ETag"] != tag
+
+
 def test_example_terms_are_in_the_vocabulary(service):
     info = service.get("/api/v1/info").json()
     assert info["search_by"] == ["image", "text"]

@@ -1,5 +1,6 @@
 """The server process: socket, start and graceful shutdown."""
 
+import os
 import re
 import signal
 import socket
@@ -7,15 +8,18 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 import urllib3
 
+from corrhash import Collection
 from corrhash.client import Client
 from corrhash.errors import InputError
+from corrhash.index import open_index
 from corrhash.service.server import bind, is_loopback, serve
-from tests.service.conftest import image_bytes
+from tests.service.conftest import fill, image_bytes
 
 IN_PROGRESS = 8
 
@@ -116,3 +120,73 @@ def test_sockets_send_without_delay():
         accepted, _ = bound.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def children_of(process):
+    """Return the ids of the processes that a process has started."""
+    text = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    return [int(number) for number in text.split()]
+
+
+def wait_until_ended(pids):
+    deadline = time.monotonic() + 30
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def filled_folder(tmp_path_factory):
+    collection, _ = fill(tmp_path_factory.mktemp("workers") / "photos")
+    return collection.uri
+
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+
+
+def from_new_connections(url, path, n=20):
+    """Return the JSON of several requests, each over a connection of its own."""
+    with urllib3.PoolManager() as pool:
+        headers = {"Connection": "close"}
+        return [pool.request("GET", url + path, headers=headers).json() for _ in range(n)]
+
+
+@linux
+def test_workers_answer_alike_and_see_each_others_writes(filled_folder, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("a long random token")
+    arguments = ("--workers", 2, "--writable", "--token-file", token, "--rate", 1000)
+    with started(filled_folder, *arguments) as (process, url):
+        workers = children_of(process)
+        assert len(workers) == 2
+        client = Client(url, token="a long random token")
+        before = {info["items"] for info in from_new_connections(url, "/api/v1/info")}
+        assert len(before) == 1
+        assert client.add([{"key": "new", "text": "sea boat"}]).new == 1
+        after = {info["items"] for info in from_new_connections(url, "/api/v1/info")}
+        assert after == {before.pop() + 1}
+        for _ in range(10):
+            assert "new" in {match.key for match in Client(url).search("sea boat", find="text")}
+        text = urllib3.request("GET", f"{url}/metrics").data.decode()
+        counted = re.search(r'requests_total{route="[^"]*info",status="200"} (\d+)', text)
+        assert int(counted.group(1)) == 40  # of both workers together
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == -signal.SIGTERM
+        wait_until_ended(workers)
+
+
+@linux
+@pytest.mark.parametrize("killed", ["parent", "worker"])
+def test_workers_and_their_parent_end_together(filled_folder, killed):
+    with started(filled_folder, "--workers", 2) as (process, _):
+        workers = children_of(process)
+        os.kill(process.pid if killed == "parent" else workers[0], signal.SIGKILL)
+        assert process.wait(30) == (-signal.SIGKILL if killed == "parent" else 1)
+        wait_until_ended(workers)
+
+
+def test_workers_need_a_folder():
+    index = open_index("memory:", 8)
+    collection = Collection("memory:", index, None)
+    with pytest.raises(InputError, match="Several workers need a collection in a folder"):
+        serve(collection, workers=2)

@@ -34,6 +34,9 @@ def serve(
     rate: Annotated[
         float, typer.Option(min=0.1, help="Sustained requests per second of one client.")
     ] = 20.0,
+    workers: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Processes that answer requests.")
+    ] = 1,
     device: DeviceOption = None,
     model: ModelOption = None,
     method: MethodOption = None,
@@ -75,6 +78,7 @@ def serve(
         names=tuple(names or ()),
         token=token if writable else None,
         limits=Limits(rate=rate, burst=max(1, int(3 * rate))),
+        workers=workers,
         ready=lambda url: print_line(f"Ready: {url}"),
     )
 

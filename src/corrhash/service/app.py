@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -183,14 +184,22 @@ def create_app(
         "/items/{number}/thumbnail",
         tags=["items"],
         response_class=Response,
-        responses={200: {"content": {"image/jpeg": BINARY}}, **NOT_FOUND},
+        responses={
+            200: {"content": {"image/jpeg": BINARY}},
+            304: {"description": "The client has the current thumbnail."},
+            **NOT_FOUND,
+        },
     )
-    def get_thumbnail(number: ItemId) -> Response:
-        """Return the thumbnail of an item."""
+    def get_thumbnail(number: ItemId, request: Request) -> Response:
+        """Return the thumbnail of an item; 304 if the client has it (If-None-Match)."""
         (item,) = collection.items_of([number], ["thumbnail"])
         if item is None or item.thumbnail is None:
             raise HTTPException(404, f"No thumbnail of item {number}.")
-        headers = {"Cache-Control": "private, max-age=300"}
+        tag = f'"{hashlib.sha256(item.thumbnail).hexdigest()[:32]}"'
+        headers = {"Cache-Control": "private, max-age=300", "ETag": tag}
+        known = request.headers.get("If-None-Match", "")
+        if tag in (one.strip().removeprefix("W/") for one in known.split(",")):
+            return Response(status_code=304, headers=headers)
         return Response(item.thumbnail, media_type="image/jpeg", headers=headers)
 
     @api.post("/items", tags=["items"], responses=WRITE_ERRORS, dependencies=writable)

@@ -1,18 +1,24 @@
-"""The server process: bind a socket, run uvicorn, shut down gracefully."""
+"""The server: bind a socket, run uvicorn in one or more processes, shut down gracefully."""
 
 from __future__ import annotations
 
 import ipaddress
+import multiprocessing
+import os
+import signal
 import socket
+import threading
 from collections.abc import Callable
+from multiprocessing.connection import wait
 
 import uvicorn
 
 from corrhash.collection.collection import Collection
 from corrhash.errors import InputError
+from corrhash.index.sqlite import SQLiteIndex
 from corrhash.service.app import create_app
 from corrhash.service.limits import Limits
-from corrhash.service.telemetry import log_to_stderr
+from corrhash.service.telemetry import log, log_to_stderr, shared_metrics
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 SHUTDOWN_SECONDS = 30
@@ -27,6 +33,7 @@ def serve(
     names: tuple[str, ...] = (),
     token: str | None = None,
     limits: Limits | None = None,
+    workers: int = 1,
     ready: Callable[[str], object] = lambda url: None,
 ) -> None:
     """Serve a collection until SIGTERM or SIGINT, then finish the requests in progress.
@@ -35,22 +42,104 @@ def serve(
     ----------
     names : additional host names that requests may use, such as that of a proxy.
     token : token that allows adding and deleting; None makes the service read-only.
+    limits : sizes, times and request rates of each worker.
+    workers : number of processes that answer requests. More than one need a collection in a folder,
+        whose codes they share in memory.
     ready : called with the URL of the service once it answers.
     """
+    if workers > 1:
+        _check_workers(collection)
     bound = bind(host, port)
     hosts = (*LOOPBACK, *names) if is_loopback(host) or names else ("*",)
     url = _url(bound)
-    app = create_app(collection, limits, token=token, hosts=hosts, ready=lambda: ready(url))
     log_to_stderr()
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-    )
-    with bound:
+
+    def run(ready: Callable[[], object]) -> None:
+        config = uvicorn.Config(
+            create_app(collection, limits, token=token, hosts=hosts, ready=ready),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        )
         uvicorn.Server(config).run(sockets=[bound])
+
+    with bound:
+        if workers == 1:
+            run(lambda: ready(url))
+        else:
+            _run_workers(collection, workers, run, lambda: ready(url))
+
+
+def _check_workers(collection: Collection) -> None:
+    if not isinstance(collection.index, SQLiteIndex) or not hasattr(os, "fork"):
+        raise InputError(
+            "Several workers need a collection in a folder, on Linux or macOS. Use one worker, or "
+            "run several services behind a proxy."
+        )
+
+
+def _run_workers(
+    collection: Collection,
+    n: int,
+    run: Callable[[Callable[[], object]], None],
+    ready: Callable[[], object],
+) -> None:
+    """Fork ``n`` processes that serve the same socket, and wait until they have ended.
+
+    A forked process shares the memory of its parent until one of them changes it. Codes in memory
+    never change in place, so all workers share those that were loaded before the fork.
+    """
+    index = collection.index
+    assert isinstance(index, SQLiteIndex)
+    index.prepare_fork()
+    context = multiprocessing.get_context("fork")
+    started, starting = context.Pipe(duplex=False)
+
+    def work() -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)  # uvicorn sets its own
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+        index.after_fork()
+        run(lambda: starting.send(None))
+
+    workers = [context.Process(target=work) for _ in range(n)]
+    received: list[int] = []
+
+    def stop(number: int, frame: object) -> None:
+        received.append(number)
+        for worker in workers:
+            if worker.pid is not None:
+                worker.terminate()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    with shared_metrics():
+        for worker in workers:
+            worker.start()
+        n_ready = 0
+        while alive := [worker for worker in workers if worker.is_alive()]:
+            sentinels = [worker.sentinel for worker in alive]
+            if started in wait([started, *sentinels] if n_ready < n else sentinels):
+                started.recv()
+                n_ready += 1
+                if n_ready == n:
+                    ready()
+            elif not received:  # a worker has crashed: end the others, too
+                log.error("a worker process has ended unexpectedly")
+                stop(0, None)
+    if 0 in received:
+        raise SystemExit(1)
+    signal.signal(received[0], signal.SIG_DFL)
+    signal.raise_signal(received[0])  # ended by the signal, as with one worker
+
+
+def _end_with_parent() -> None:
+    """Stop this worker when the process that started it has been killed."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def is_loopback(host: str) -> bool:

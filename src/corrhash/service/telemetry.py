@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import secrets
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, values
+from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -24,6 +29,9 @@ current_request: ContextVar[str] = ContextVar("current_request", default="")
 REQUEST_ID = "x-request-id"
 VALID_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 """Request ids accepted from a proxy; others are replaced because they end up in the log."""
+
+SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""Variable of prometheus_client that names the folder of metrics shared by processes."""
 
 LOG_FIELDS = ("method", "path", "status", "milliseconds", "client")
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
@@ -55,6 +63,27 @@ def log_to_stderr() -> None:
         logger.setLevel(logging.INFO)
 
 
+@contextmanager
+def shared_metrics() -> Iterator[None]:
+    """Let the processes that are forked inside the block share their metrics.
+
+    Each process writes to files of its own in a temporary folder, and /metrics adds them up.
+    """
+    with tempfile.TemporaryDirectory(prefix="corrhash-metrics-") as folder:
+        os.environ[SHARED_FOLDER] = folder
+        _choose_values()
+        try:
+            yield
+        finally:
+            del os.environ[SHARED_FOLDER]
+            _choose_values()
+
+
+def _choose_values() -> None:
+    """Choose how new metrics are stored, as prometheus_client does on import."""
+    values.ValueClass = values.get_value_class()  # type: ignore[no-untyped-call]
+
+
 class Metrics:
     """The Prometheus metrics of one app."""
 
@@ -83,12 +112,22 @@ class Metrics:
             "corrhash_requests_in_progress",
             "Requests in progress.",
             registry=self.registry,
+            multiprocess_mode="livesum",
         )
-        self.items = Gauge("corrhash_items", "Items of the collection.", registry=self.registry)
+        self.items = Gauge(
+            "corrhash_items",
+            "Items of the collection.",
+            registry=self.registry,
+            multiprocess_mode="mostrecent",
+        )
 
     def text(self) -> bytes:
-        """All metrics in the Prometheus text format."""
-        return generate_latest(self.registry)
+        """All metrics in the Prometheus text format, those of all workers together."""
+        registry = self.registry
+        if SHARED_FOLDER in os.environ:
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)
 
 
 class TelemetryMiddleware:
