@@ -1,7 +1,8 @@
 """Batched searches: queries that wait at the same time are answered by one scan of the index.
 
-No query waits for others to arrive. While all worker threads are busy, queries queue up; the next
-free thread takes all of them. A single client is answered immediately, and many share each scan.
+No query waits for others to arrive. While a batch is in progress, queries queue up; the next batch
+takes all of them. A single client is answered immediately, and many share each scan. If a batch
+takes long, another thread starts on the next one.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ Response = TypeVar("Response")
 THREADS = 2
 """Batches in progress at once, so that one slow query does not block all others."""
 
+PATIENCE = 0.02
+"""Seconds after which a batch in progress counts as slow. Two quick batches would cost more than
+one of the same queries, and compete for the interpreter."""
+
 
 class Batcher(Generic[Request, Response]):
     """Passes requests to worker threads, all waiting requests at a time.
@@ -56,28 +61,52 @@ class Batcher(Generic[Request, Response]):
         self._pool = ThreadPoolExecutor(threads, "corrhash-search")
         self._waiting: deque[tuple[Request, asyncio.Future[Response]]] = deque()
         self._busy = 0
+        self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def submit(self, request: Request) -> Response:
         """Queue a request and wait for its response."""
-        future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Response] = loop.create_future()
         self._waiting.append((request, future))
-        if self._busy < self.threads:
-            self._busy += 1
-            task = asyncio.create_task(self._process_waiting())
-            self._tasks.add(task)  # the event loop keeps only weak references to tasks
-            task.add_done_callback(self._tasks.discard)
+        if self._busy == 0:
+            self._start()
+        elif self._timer is None:
+            self._watch()
         return await future
+
+    def _watch(self) -> None:
+        """Start another batch after a while, if requests still wait for one in progress."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._waiting and self._busy:
+            self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._start_another)
+
+    def _start_another(self) -> None:
+        self._timer = None
+        if self._waiting and self._busy < self.threads:
+            self._start()
+
+    def _start(self) -> None:
+        self._busy += 1
+        task = asyncio.create_task(self._process_waiting())
+        self._tasks.add(task)  # the event loop keeps only weak references to tasks
+        task.add_done_callback(self._tasks.discard)
 
     async def _process_waiting(self) -> None:
         try:
             while self._waiting:
                 n = min(self.max_size, len(self._waiting))
                 batch = [self._waiting.popleft() for _ in range(n)]
+                self._watch()
                 # A cancelled request needs no response.
                 await self._process_batch([one for one in batch if not one[1].done()])
+                if self._busy > 1:  # the other thread continues
+                    break
         finally:
             self._busy -= 1
+            self._watch()
 
     async def _process_batch(self, batch: list[tuple[Request, asyncio.Future[Response]]]) -> None:
         requests = [request for request, _ in batch]

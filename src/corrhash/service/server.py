@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import multiprocessing
 import os
@@ -92,7 +93,10 @@ def _run_workers(
     """
     index = collection.index
     assert isinstance(index, SQLiteIndex)
+    import corrhash.kernels.scan  # noqa: F401 - compiled code that the workers share, too
+
     index.prepare_fork()
+    gc.freeze()  # the collector would write to shared memory
     context = multiprocessing.get_context("fork")
     started, starting = context.Pipe(duplex=False)
 
