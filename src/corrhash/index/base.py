@@ -51,10 +51,12 @@ class CodeIndex(ABC):
     ----------
     n_bits : code length.
     about : description stored with the index, as JSON values.
+    threads : threads of one search, where this process searches; None for all cores.
     """
 
     n_bits: int
     about: dict[str, Any]
+    threads: int | None = None
 
     @classmethod
     @abstractmethod

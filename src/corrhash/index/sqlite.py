@@ -207,7 +207,7 @@ class SQLiteIndex(CodeIndex):
                 return every[passing(connection, where, every)]
 
             view = self._codes.view(modality, where, ids)
-        return view.nearest(queries, k)
+        return view.nearest(queries, k, self.threads)
 
     @contextmanager
     def _current_codes(self, where: Filter | None = None) -> Iterator[sqlite3.Connection]:

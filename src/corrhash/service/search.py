@@ -33,6 +33,10 @@ Response = TypeVar("Response")
 THREADS = 2
 """Batches in progress at once, so that one slow query does not block all others."""
 
+SINGLE_THREAD = 4_000_000
+"""Items below which one thread scans for a batch, in about a millisecond. On a busy machine waking
+another one takes longer than that."""
+
 PATIENCE = 0.02
 """Seconds after which a batch in progress counts as slow. Two quick batches would cost more than
 one of the same queries, and compete for the interpreter."""
@@ -224,6 +228,8 @@ class SearchService:
         with suppress(InputError):
             embed_texts(["words" if vocabulary is None else vocabulary.terms[0]], model)
             accepted.append("text")
+        if len(self.collection) < SINGLE_THREAD:
+            self.collection.index.threads = 1
         # One query and many use different kernels, each compiled at its first use.
         for n in (1, self._batcher.max_size):
             self.collection.nearest(Codes.from_continuous(np.zeros((n, model.n_bits))), 1)
