@@ -12,6 +12,7 @@ from benchmarks import (
     bench_methods,
     bench_scan,
     bench_service,
+    bench_start,
     bench_training,
 )
 from benchmarks.measure import Row, cpu_features, print_rows
@@ -20,6 +21,7 @@ BENCHES: dict[str, Any] = {
     "Exact k nearest codes": bench_scan,
     "Collections in a folder": bench_collections,
     "Search service": bench_service,
+    "Start of the command": bench_start,
     "Evaluation": bench_evaluate,
     "Training and encoding": bench_training,
     "Growth of methods with the number of pairs": bench_methods,
