@@ -27,10 +27,14 @@ def average_regions(pool5: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.image_features", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.image_features", description=__doc__
+    )
     parser.add_argument("folder", type=Path, help="folder of MIRFLICKR-25K")
     parser.add_argument("weights", type=Path, help="weights of AlexNet, .pth or .safetensors")
-    parser.add_argument("--out", type=Path, help="folder for the features; the dataset's by default")
+    parser.add_argument(
+        "--out", type=Path, help="folder for the features; the dataset's by default"
+    )
     arguments = parser.parse_args()
     images = DATASETS["mirflickr25k"](arguments.folder).pairs.images
     features = ImageFeatures("alexnet-pool5", str(arguments.weights)).of_dataset(images)

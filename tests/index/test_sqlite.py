@@ -279,13 +279,12 @@ def test_forked_processes_read_only_later_writes(folder, monkeypatch):
     codes = random_codes(30)
     index = SQLiteIndex.open(str(folder), 64)
     index.add(np.arange(20), codes[:20])
-    index.prepare_fork()
+    index.search(codes[:1], 1)
     SQLiteIndex.open(str(folder), 64).add(np.arange(20, 30), codes[20:])
     read = codes_read(monkeypatch)
     receiving, sending = multiprocessing.Pipe(duplex=False)
 
     def search(own):
-        index.after_fork()
         found = index.search(codes, 1).rows[:, 0].tolist()
         index.add([own], codes[:1])
         sending.send((found, read))

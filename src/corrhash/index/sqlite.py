@@ -100,23 +100,6 @@ class SQLiteIndex(CodeIndex):
         """Close all connections; the next use opens new ones."""
         self._connections.close()
 
-    def prepare_fork(self) -> None:
-        """Read all codes, which forked processes then share, and close all connections.
-
-        SQLite does not allow a connection to cross a fork. Each process calls :meth:`after_fork`
-        before it uses the index.
-        """
-        with self._lock, reporting(self._path):
-            self._refresh()
-        self.close()
-
-    def after_fork(self) -> None:
-        """Open connections in a new process; it reads only the codes that changed since."""
-        self._idle.clear()
-        self._data_version = -1  # counted by each connection for itself
-        with reporting(self._path):
-            self._reader, self._writer = connect(self._path), connect(self._path)
-
     def __del__(self) -> None:
         with suppress(AttributeError, sqlite3.Error):
             self.close()

@@ -12,8 +12,10 @@ import threading
 from collections.abc import Callable
 from multiprocessing.connection import wait
 
+import numpy as np
 import uvicorn
 
+from corrhash.codes import Codes
 from corrhash.collection.collection import Collection
 from corrhash.errors import InputError
 from corrhash.index.sqlite import SQLiteIndex
@@ -89,13 +91,12 @@ def _run_workers(
     """Fork ``n`` processes that serve the same socket, and wait until they have ended.
 
     A forked process shares the memory of its parent until one of them changes it. Codes in memory
-    never change in place, so all workers share those that were loaded before the fork.
+    never change in place, so all workers share those that a search loads before the fork.
     """
     index = collection.index
-    assert isinstance(index, SQLiteIndex)
-    import corrhash.kernels.scan  # noqa: F401 - compiled code that the workers share, too
-
-    index.prepare_fork()
+    index.threads = 1  # threads do not survive a fork
+    collection.nearest(Codes.from_continuous(np.zeros((64, collection.n_bits))), 1)
+    index.threads = None
     gc.freeze()  # the collector would write to shared memory
     context = multiprocessing.get_context("fork")
     started, starting = context.Pipe(duplex=False)
@@ -104,7 +105,6 @@ def _run_workers(
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)  # uvicorn sets its own
         threading.Thread(target=_end_with_parent, daemon=True).start()
-        index.after_fork()
         run(lambda: starting.send(None))
 
     workers = [context.Process(target=work) for _ in range(n)]
