@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # settings are part of saved models, which encode without PyT
     from torch import nn
 
 EPOCHS = 60
-MIN_STEPS = 1500
+MIN_STEPS = 1000
 """By default training takes this many epochs, but no fewer than this many steps."""
 
 OPTIMIZERS = ("sgd", "adamw")
@@ -30,7 +30,7 @@ class Training:
 
     Parameters
     ----------
-    epochs : passes over the training pairs. None takes 60, or as many as 1,500 steps need if that
+    epochs : passes over the training pairs. None takes 60, or as many as 1,000 steps need if that
         is more, so that small datasets are trained long enough.
     patience : stop when this many validations in a row have not improved mAP; None trains for all
         epochs.
@@ -117,8 +117,7 @@ class Training:
             {"params": new, "lr_factor": self.new_layer_lr_factor if pretrained else 1.0},
         ]
         groups = [group for group in groups if group["params"]]
+        common = {"lr": self.learning_rate, "weight_decay": self.weight_decay, "fused": True}
         if self.optimizer == "adamw":
-            return torch.optim.AdamW(groups, lr=self.learning_rate, weight_decay=self.weight_decay)
-        return torch.optim.SGD(
-            groups, lr=self.learning_rate, momentum=self.momentum, weight_decay=self.weight_decay
-        )
+            return torch.optim.AdamW(groups, **common)
+        return torch.optim.SGD(groups, momentum=self.momentum, **common)
