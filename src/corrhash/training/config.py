@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from corrhash.errors import InputError, check_settings
 
@@ -117,7 +117,11 @@ class Training:
             {"params": new, "lr_factor": self.new_layer_lr_factor if pretrained else 1.0},
         ]
         groups = [group for group in groups if group["params"]]
-        common = {"lr": self.learning_rate, "weight_decay": self.weight_decay, "fused": True}
+        common: dict[str, Any] = {
+            "lr": self.learning_rate,
+            "weight_decay": self.weight_decay,
+            "fused": True,
+        }
         if self.optimizer == "adamw":
             return torch.optim.AdamW(groups, **common)
         return torch.optim.SGD(groups, momentum=self.momentum, **common)
