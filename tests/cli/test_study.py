@@ -1,11 +1,17 @@
 """Commands of a study."""
 
+import os
 import shlex
+import sys
 
 from typer.testing import CliRunner
 
 from corrhash.cli import app
-from tests.cli.commands import run
+from corrhash.experiments.evaluation import DIRECTIONS
+from corrhash.experiments.result_files import load_results
+from corrhash.experiments.results import StudyResults
+from tests.cli.commands import fail, run
+from tests.experiments.fake_methods import COUNTS_FILE
 
 
 def test_run_part_of_a_plan_and_report(tmp_path):
@@ -26,6 +32,40 @@ def test_run_part_of_a_plan_and_report(tmp_path):
     run("report", report / "results.json", "--out", again)
     assert (again / "report.md").read_text() == (report / "report.md").read_text()
     assert len(list(results.glob("*.json"))) == 1
+
+
+def test_resume_repeats_no_experiment_of_a_report(tmp_path, monkeypatch):
+    plan, counts = tmp_path / "plan.toml", tmp_path / "counts"
+    plan.write_text(
+        'datasets = ["synthetic"]\nmethods = ["counted"]\nn_bits = [16, 32]\n'
+        "[data.synthetic]\nn = 780\n"
+        '[rows.counted]\nmethod = "tests.experiments.fake_methods:Counted"\n'
+    )
+    monkeypatch.setenv(COUNTS_FILE, str(counts))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    run("run", plan, "--out", tmp_path / "first", "--bits", "16")
+    run("report", tmp_path / "first", "--out", tmp_path / "report")
+    assert len(counts.read_text().splitlines()) == 3  # two trials and a model
+    packed = tmp_path / "report" / "results.json"
+    output = run("run", plan, "--out", tmp_path / "second", "--resume", packed).output
+    assert "4 of 4 done in" in output
+    assert [line.split()[0] for line in counts.read_text().splitlines()[3:]] == ["32"]
+    run("report", tmp_path / "second", "--out", tmp_path / "merged")
+    one, merged = (
+        StudyResults(load_results(tmp_path / name / "results.json"))
+        for name in ("report", "merged")
+    )
+    for direction in DIRECTIONS:
+        cell = ("synthetic", "counted", 16, direction)
+        assert merged.maps(*cell) == one.maps(*cell)
+    assert merged.code_lengths("synthetic") == [16, 32]
+
+
+def test_resume_needs_a_file_of_results(tmp_path, monkeypatch, capsys):
+    plan = tmp_path / "plan.toml"
+    plan.write_text('datasets = ["synthetic"]\nmethods = ["cvh"]\nn_bits = [16]\n')
+    command = ("run", plan, "--out", tmp_path / "results", "--resume", plan)
+    assert "Cannot read results from" in fail(monkeypatch, capsys, *command)
 
 
 def test_failures_are_listed_at_the_end(tmp_path):

@@ -14,11 +14,13 @@ from corrhash.experiments.result_files import (
     _pack_ap,
     _unpack_ap,
     find_result,
+    find_trial,
     load_results,
     load_trials,
     save_result,
     save_study,
     save_trial,
+    unpack_study,
 )
 from corrhash.experiments.results import StudyResults
 from tests.experiments.synthetic_results import make_study
@@ -114,6 +116,34 @@ def test_packing_a_study_file_again_changes_nothing(packed, tmp_path):
     for suffix in (".json", ".npz"):
         again = (tmp_path / "b.json").with_suffix(suffix).read_bytes()
         assert again == packed.with_suffix(suffix).read_bytes()
+
+
+def test_unpacked_study_gives_the_same_report(folder, packed, tmp_path):
+    unpack_study(packed, tmp_path)
+    names = {result.experiment.name for result in load_results(folder)}
+    assert {result.experiment.name for result in load_results(tmp_path)} == names
+    assert find_trial(Experiment("scenes", "chn", 32, 0), tmp_path)["validation_map"] == 0.5
+    one, other = (
+        list(all_tables(StudyResults(load_results(path)), load_trials(path)))
+        for path in (packed, tmp_path)
+    )
+    assert one == other
+    again = tmp_path / "again" / "study.json"
+    again.parent.mkdir()
+    save_study(again, StudyResults(load_results(tmp_path)), load_trials(tmp_path))
+    for suffix in (".json", ".npz"):
+        assert again.with_suffix(suffix).read_bytes() == packed.with_suffix(suffix).read_bytes()
+
+
+def test_unpacking_keeps_what_a_folder_has(packed, tmp_path):
+    experiment = load_results(packed)[0].experiment
+    save_result(experiment, FACTS, {}, tmp_path)
+    trial = Experiment("scenes", "chn", 32, 0)
+    save_trial(trial, {"validation_map": 0.75, "error": None}, tmp_path)
+    unpack_study(packed, tmp_path)
+    assert find_result(experiment, tmp_path).map("image->text") == 0.25
+    assert find_trial(trial, tmp_path)["validation_map"] == 0.75
+    assert len(load_results(tmp_path)) == len(load_results(packed))
 
 
 def test_study_file_has_a_line_per_result(folder, packed):

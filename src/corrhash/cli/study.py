@@ -58,18 +58,28 @@ def run(
     supervision: Annotated[
         str | None, typer.Option(help="labels, pseudo-labels or pairs; overrides the plan.")
     ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RESULTS",
+            help="results.json of a report, or another folder of results: its experiments are "
+            "copied to **--out** and not repeated.",
+        ),
+    ] = None,
     device: DeviceOption = None,
     cache: CacheOption = None,
 ) -> None:
     """Train and evaluate everything in a plan: datasets, methods, code lengths, seeds.
 
     Every model writes one JSON file and its arrays. Finished work is never repeated: run the same
-    command again to resume. Failures are listed at the end and do not stop the study.
+    command again to resume, or pass **--resume** to continue a study from its results.json on
+    another machine. Failures are listed at the end and do not stop the study.
 
     Example: corrhash run benchmarks/scenes.toml --out results --jobs 2
     """
     from corrhash.experiments.experiment import parse_locations
     from corrhash.experiments.plan import read_plan
+    from corrhash.experiments.result_files import unpack_study
     from corrhash.experiments.study import FAILED, run_study
 
     locations = parse_locations(data or [])
@@ -80,6 +90,8 @@ def run(
         if name not in selected.datasets:
             known = ", ".join(selected.datasets)
             raise InputError(f"--data: the plan has no dataset {name!r}. Datasets: {known}.")
+    if resume is not None:
+        unpack_study(resume, folder)
     started = time.perf_counter()
     with _live_table() as show, caching_in(cache):
         state = run_study(selected, folder, locations, jobs, show)

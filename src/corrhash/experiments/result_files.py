@@ -176,6 +176,20 @@ def save_study(path: str | Path, study: StudyResults, trials: Sequence[Mapping[s
     _write(path, "\n".join(lines))
 
 
+def unpack_study(path: str | Path, folder: str | Path) -> None:
+    """Copy the results and trials of a study, given by its file or folder, that ``folder`` lacks.
+
+    A study continues from them. What the file of a study does not keep is absent.
+    """
+    for result in load_results(path):
+        if find_result(result.experiment, folder) is None:
+            save_result(result.experiment, result.facts, result.arrays, folder)
+    for trial in load_trials(path):
+        experiment = Experiment.from_dict(trial["experiment"])
+        if find_trial(experiment, folder) is None:
+            save_trial(experiment, trial, folder)
+
+
 def _read_study(path: Path) -> list[Result]:
     content = _read_json(path, STUDY_FORMAT)
 
