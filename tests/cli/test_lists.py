@@ -31,11 +31,13 @@ def test_a_dataset_is_described():
 def test_methods_and_datasets_are_listed():
     assert "cvh" in run("methods").output
     assert "Parameters" in run("methods", "cvh").output
-    page = run("methods", "chn").output
+    page = run("methods", "chn-plus").output
     assert "training.epochs" in page
     assert "Tuning grid: quantization_weight 0.03, 0.1 or 0.3;" in page
+    assert "Tuning grid: margin 0.5 or 0.8;" in run("methods", "chn").output
     rows = {line.split()[0]: line for line in run("methods").output.splitlines() if line.strip()}
     assert "labels, pairs, judgments" in rows["chn"]
+    assert "labels, pairs, judgments" in rows["chn-plus"]
     assert "labels, pairs " in rows["mmnn"]
     assert rows["seph"].split()[1] == "labels"
     assert rows["cvh"].split()[1] == "pairs"

@@ -34,6 +34,20 @@ def test_warmup_rises_linearly_before_the_schedule(schedule):
     assert (rates[7] < 1) == (schedule != "constant")
 
 
+@pytest.mark.parametrize(
+    ("epochs", "n_batches", "expected"),
+    [
+        (None, 100, 60),
+        (None, 25, 60),  # 1,500 steps
+        (None, 24, 63),  # 1,512 steps
+        (None, 1, 1500),
+        (5, 1, 5),
+    ],
+)
+def test_small_datasets_get_enough_steps(epochs, n_batches, expected):
+    assert Training(epochs=epochs).epochs_for(n_batches) == expected
+
+
 def descend(**settings):
     """Return a weight after three steps with gradient 1."""
     weight = torch.nn.Parameter(torch.zeros(()))
@@ -76,6 +90,7 @@ def test_mixed_precision_learns_nearly_the_same():
     ("change", "message"),
     [
         (dict(epochs=0), "epochs must be an integer >= 1, got 0"),
+        (dict(patience=0), "patience must be an integer >= 1, got 0"),
         (dict(epochs="abc"), "epochs must be an integer >= 1, got 'abc'"),
         (dict(batch_size=True), "batch_size must be an integer >= 1, got True"),
         (dict(warmup="a"), "warmup must be a number, got 'a'"),

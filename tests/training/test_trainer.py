@@ -1,4 +1,4 @@
-"""The training loop: validation, checkpoints, divergence, memory for decoded images."""
+"""The training loop: validation, patience, checkpoints, divergence, memory for decoded images."""
 
 import os
 import signal
@@ -19,9 +19,11 @@ from corrhash.datasets import PairedDataset, make_pairs
 from corrhash.datasets.images import ImageFiles
 from corrhash.methods.chn import CHN
 from corrhash.methods.dcmh import DCMH
+from corrhash.metrics import evaluate
 from corrhash.networks.config import Networks
 from corrhash.similarity import Similarity
 from corrhash.training.config import Training
+from corrhash.training.trainer import Trainer
 
 QUICK = {
     "networks": Networks(width=64),
@@ -49,6 +51,56 @@ def test_pairs_are_validated_by_reciprocal_rank(pairs):
             before, tied = np.sum(row < row[item]), np.sum(row == row[item])
             expected.append(np.mean(1 / (before + np.arange(1, tied + 1))))
     assert best == pytest.approx(np.mean(expected))
+
+
+def test_labels_are_validated_among_validation_items(pairs):
+    train, validation = pairs.take(slice(0, 300)), pairs.take(slice(300, 400))
+    hasher = CHN(8, **QUICK).fit(train, validation=validation)
+    best = max(entry["validation_map"] for entry in hasher.history_)
+    codes = hasher.encode_image(validation.images), hasher.encode_text(validation.texts)
+    labels = validation.labels, validation.labels
+    maps = [evaluate(*order, *labels).map for order in (codes, codes[::-1])]
+    assert best == pytest.approx(np.mean(maps))
+
+
+def fit_with_patience(pairs, **training):
+    training = Training(epochs=30, batch_size=64, seed=1, **training)
+    return CHN(8, networks=Networks(width=16), training=training).fit(pairs)
+
+
+@pytest.mark.parametrize(("validate_every", "n_epochs"), [(1, 3), (2, 6)])
+def test_patience_counts_validations_without_gain(pairs, validate_every, n_epochs):
+    """At this learning rate codes stay the same: the first validation is the best one."""
+    training = {"learning_rate": 1e-12, "validate_every": validate_every}
+    hasher = fit_with_patience(pairs, patience=2, **training)
+    assert len(hasher.history_) == n_epochs
+    assert len({e["validation_map"] for e in hasher.history_ if "validation_map" in e}) == 1
+    assert len(fit_with_patience(pairs, **training).history_) == 30
+
+
+def test_interrupted_training_stops_at_the_same_epoch(pairs, tmp_path, monkeypatch):
+    training = {"patience": 2, "learning_rate": 1e-2, "validate_every": 1}
+    whole = fit_with_patience(pairs, **training)
+    maps = [entry["validation_map"] for entry in whole.history_]
+    stalled = [n for n in range(3, len(maps) + 1) if max(maps[n - 2 : n]) <= max(maps[: n - 2])]
+    assert len(maps) == stalled[0] < 30
+
+    save = Trainer._checkpoint
+
+    def interrupt(trainer, epochs_done):
+        save(trainer, epochs_done)
+        if epochs_done == stalled[0] - 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Trainer, "_checkpoint", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        fit_with_patience(pairs, checkpoint=str(tmp_path), **training)
+    monkeypatch.undo()
+    for _ in range(2):  # resumed after the interruption, then after the end
+        resumed = fit_with_patience(pairs, checkpoint=str(tmp_path), **training)
+        assert [entry["validation_map"] for entry in resumed.history_] == maps
+        for name, array in whole.learned().items():
+            np.testing.assert_array_equal(resumed.learned()[name], array, err_msg=name)
 
 
 TRAIN = """
@@ -168,7 +220,7 @@ def test_codes_do_not_depend_on_the_image_cache(image_pairs, opened):
         hasher = train(image_pairs, image_cache_gb=n_cached * 3 * 36 * 36 / 1e9)
         n_opened.append(opened.total())
         learned.append(hasher.learned())
-    assert n_opened == [N, 3 * 2 * (N - 6 - 20) + 3 * 6 + 20, 3 * 2 * (N - 6) + 3 * 6]
+    assert n_opened == [N, 3 * (N - 6 - 20) + 3 * 6 + 20, 3 * (N - 6) + 3 * 6]
     for name, array in learned[0].items():
         for other in learned[1:]:
             np.testing.assert_array_equal(other[name], array, err_msg=name)
