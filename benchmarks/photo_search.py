@@ -1,6 +1,6 @@
 """Search quality of a photo collection: ``python -m benchmarks.photo_search FOLDER --out DIR``.
 
-FOLDER contains photos as described in ``benchmarks/coco.toml``. Trains CHN, saves the model to DIR,
+FOLDER contains photos as described in ``benchmarks/coco.toml``. Trains CHN-plus, saves the model to DIR,
 and prints the precision@10 of three rankings: by Hamming distance, re-ranked by the query's
 continuous codes against code signs, and re-ranked by continuous codes of both.
 """
@@ -30,8 +30,8 @@ RANKINGS = {
 
 
 def train(split: RetrievalSplit, n_bits: int, folder: Path) -> Model:
-    """Train CHN with its defaults on the labels of the training photos."""
-    hasher = METHODS["chn"](n_bits)
+    """Train CHN-plus with its defaults on the labels of the training photos."""
+    hasher = METHODS["chn-plus"](n_bits)
     taught = supervise(split, "labels")
     hasher.fit(taught.train, validation=taught.validation)
     run = TrainingRun(split.name, supervision="labels")

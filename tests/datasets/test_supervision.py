@@ -68,7 +68,7 @@ def test_pseudo_labels_then_pairs_are_the_fallback(split):
     assert supervise(without_labels(few)).name == "pairs"
     with pytest.raises(InputError, match=r"No term occurs in at least 20 of the 50 training"):
         supervise(without_labels(few), "pseudo-labels")
-    with pytest.raises(InputError, match=r"No term .*--method chn --supervision pairs"):
+    with pytest.raises(InputError, match=r"No term .*--method chn-plus --supervision pairs"):
         supervise(without_labels(few), pairs_suffice=False)
     with pytest.raises(
         InputError, match=r"synthetic has no labels. Use --supervision pseudo-labels"

@@ -25,7 +25,7 @@ def methods(
 ) -> None:
     """List the hashing methods, or describe one and its parameters.
 
-    Example: corrhash methods chn
+    Example: corrhash methods chn-plus
     """
     from corrhash.methods import METHODS
 

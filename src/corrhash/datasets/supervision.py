@@ -23,7 +23,7 @@ from corrhash.similarity import Similarity
 CHOICES = ("labels", "pseudo-labels", "pairs")
 WAYS_OUT = (
     "Add more items, choose the terms yourself (--pseudo-labels FILE), or train on pairs "
-    "(--method chn --supervision pairs)."
+    "(--method chn-plus --supervision pairs)."
 )
 NONE = "none"
 

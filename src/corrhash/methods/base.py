@@ -133,13 +133,13 @@ class Hasher(ABC):
             raise InputError(
                 f"{name} needs aligned data: row i of images and texts must form a pair. Got "
                 "relevance judgments of unaligned images and texts. Use a method that learns from "
-                "relevance judgments, such as CHN."
+                "relevance judgments, such as CHN-plus."
             )
         if self.needs_labels and not self._has_supervision(pairs):
             if pairs.similarity is not None:
                 raise InputError(
                     f"{name} cannot learn from pairs. Use --supervision labels or pseudo-labels, "
-                    "or a method that learns from pairs (chn, cmssh, cvh, imh, mmnn)."
+                    "or a method that learns from pairs (chn-plus, cmssh, cvh, imh, mmnn)."
                 )
             raise InputError(
                 f"{name} needs labels, and these pairs have none. Pass labels, or derive "

@@ -173,7 +173,7 @@ def _by_length(
 
 
 def binarization_table(study: StudyResults) -> Table | None:
-    """Table 3: mAP before and after binarization, of CHN and CHN-Q."""
+    """Table 3: mAP before and after binarization, of CHN, CHN-Q and CHN-plus."""
     rows = [row for row in BINARIZED if any(study.has(d, row) for d in study.datasets)]
     if not rows:
         return None
