@@ -9,7 +9,7 @@ MILVUS ?= --if-possible
 .PHONY: help demo test lint format types durability bench docs wheel clean
 
 help:
-	@echo "make demo        train CHN-plus on generated images, evaluate it, build a searchable collection"
+	@echo "make demo        train CHN-plus on generated images, evaluate it, build a collection"
 	@echo "make test        run linters, type checks and tests"
 	@echo "make lint        check style, spelling, line lengths and file sizes"
 	@echo "make format      format the code with ruff"

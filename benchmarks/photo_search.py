@@ -1,7 +1,7 @@
 """Search quality of a photo collection: ``python -m benchmarks.photo_search FOLDER --out DIR``.
 
-FOLDER contains photos as described in ``benchmarks/coco.toml``. Trains CHN-plus, saves the model to DIR,
-and prints the precision@10 of three rankings: by Hamming distance, re-ranked by the query's
+FOLDER contains photos as described in ``benchmarks/coco.toml``. Trains CHN-plus, saves the model to
+DIR, and prints the precision@10 of three rankings: by Hamming distance, re-ranked by the query's
 continuous codes against code signs, and re-ranked by continuous codes of both.
 """
 

@@ -36,8 +36,8 @@ def demo(
     """Generate images, train CHN-plus on them, evaluate it and search, in a few minutes.
 
     Nothing is downloaded. The deep method CHN-plus learns from pixels and tags; the linear method
-    CVH on simple image features and random codes are baselines. Writes a trained model, precision-recall
-    curves, sample search results and a searchable collection.
+    CVH on simple image features and random codes are baselines. Writes a trained model,
+    precision-recall curves, sample search results and a searchable collection.
     """
     from corrhash.demo import run_demo
 
