@@ -14,8 +14,10 @@ from corrhash.datasets import load_dataset
 from corrhash.experiments import runner
 from corrhash.experiments.evaluation import validation_map
 from corrhash.experiments.experiment import Experiment, settings
+from corrhash.experiments.options import new_hasher
 from corrhash.experiments.result_files import find_trial, load_results
 from corrhash.experiments.runner import Stopwatch, capture_warnings, run, try_settings
+from corrhash.methods.chn import CHN
 from corrhash.methods.cvh import CVH
 from corrhash.metrics import evaluate
 from corrhash.training.trainer import Trainer
@@ -146,9 +148,14 @@ def test_training_log_of_a_network_is_stored(folder):
     experiment = Experiment("synthetic", "chn", 8, 0, options=SMALL, params=settings(QUICK))
     result = run(experiment, folder / "networks")
     np.testing.assert_array_equal(result.arrays["log.epoch"], [1, 2])
+    split = load_dataset("synthetic", **dict(SMALL))
+    hasher = new_hasher(CHN, 8, QUICK).fit(split.train, validation=split.validation)
+    log = hasher.history_
+    assert [entry.get("validation_map") for entry in log] == [None, log[1]["validation_map"]]
     assert np.isnan(result.arrays["log.validation_map"][0])
-    assert result.arrays["log.validation_map"][1] == pytest.approx(
-        result.facts["validation_map"], abs=1e-12
+    assert result.arrays["log.validation_map"][1] == log[1]["validation_map"]
+    assert result.facts["validation_map"] == pytest.approx(
+        validation_map(hasher, split.train, split.validation), abs=1e-12
     )
     assert result.facts["params"]["training"]["checkpoint"] is None
 

@@ -11,6 +11,7 @@ from corrhash import InputError
 from corrhash.datasets import ImageFiles, PairedDataset, make_pairs
 from corrhash.methods import Hasher
 from corrhash.methods.chn import CHN
+from corrhash.methods.chn_plus import CHNPlus
 from corrhash.metrics import evaluate
 from corrhash.networks.config import Networks
 from corrhash.similarity import Similarity
@@ -74,7 +75,7 @@ def test_pairs_without_labels_are_learned():
     many = make_pairs(900, seed=2)
     training = Training(epochs=12, learning_rate=3e-3, validate_every=6)
     train, test = many.take(slice(0, 600)), many.take(slice(600, None))
-    hasher = CHN(16, networks=Networks(width=128), training=training).fit(unlabelled(train))
+    hasher = CHNPlus(16, networks=Networks(width=128), training=training).fit(unlabelled(train))
     images, texts = hasher.encode_image(test.images), hasher.encode_text(test.texts)
     chance = Similarity.from_labels(test.labels).share_similar
     assert evaluate(images, texts, test.labels, test.labels).map > chance + 0.03
