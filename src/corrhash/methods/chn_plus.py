@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from corrhash.training.trainer import Trainer
 
-PLUS_NETWORKS = Networks(term_dropout=0.5)
+PLUS_NETWORKS = Networks(term_dropout=0.2)
 
 
 class CHNPlus(NetworkHasher):

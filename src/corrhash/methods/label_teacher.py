@@ -24,6 +24,10 @@ from corrhash.training.config import Training
 from corrhash.training.trainer import TrainableHasher, Trainer
 
 
+TERM_DROPOUT = 0.5
+"""Share of terms that classifiers lose in training: with few terms left, none can be memorized."""
+
+
 class LabelNetworks(NetworkHasher):
     """An image network and a text network whose outputs are the logits of the labels."""
 
@@ -66,6 +70,7 @@ def predict_labels(
     assert pairs.labels is not None
     checkpoint = training.checkpoint and str(Path(training.checkpoint) / "labels")
     training = replace(training, checkpoint=checkpoint, patience=None)
+    networks = replace(networks, term_dropout=max(TERM_DROPOUT, networks.term_dropout))
     n_labels = pairs.labels.shape[1]
     teacher = LabelNetworks(n_labels, networks=networks, training=training)
     teacher.fit(pairs, validation=validation)
