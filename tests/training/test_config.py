@@ -38,9 +38,9 @@ def test_warmup_rises_linearly_before_the_schedule(schedule):
     ("epochs", "n_batches", "expected"),
     [
         (None, 100, 60),
-        (None, 25, 60),  # 1,500 steps
-        (None, 24, 63),  # 1,512 steps
-        (None, 1, 1500),
+        (None, 17, 60),  # 1,020 steps
+        (None, 16, 63),  # 1,008 steps
+        (None, 1, 1000),
         (5, 1, 5),
     ],
 )
