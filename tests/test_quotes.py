@@ -1,7 +1,11 @@
 """Tables in documents match the committed results."""
 
 import pytest
-from benchmarks.quote import QUOTE, ROOT, documents, with_quotes
+from benchmarks.quote import NOT_MEASURED, QUOTE, ROOT, documents, quoted, with_quotes
+
+from corrhash.experiments.result_files import load_results, save_study
+from corrhash.experiments.results import StudyResults
+from tests.experiments.synthetic_results import make_result
 
 DOCUMENTS = [path for path in documents() if QUOTE.search(path.read_text())]
 
@@ -14,3 +18,28 @@ def test_quoted_tables_match_the_results(path):
 
 def test_readme_quotes_the_study():
     assert ROOT / "README.md" in DOCUMENTS
+
+
+def test_tables_without_rows_are_marked_as_not_measured(tmp_path):
+    results = tmp_path / "results"
+    make_result(results, "cvh", 32, level=0.4)
+    save_study(tmp_path / "study.json", StudyResults(load_results(results)), [])
+    study = str(tmp_path / "study")
+    assert {quoted(study, name) for name in ("claims", "table2", "table3")} == {NOT_MEASURED}
+    assert "CVH" in quoted(study, "table1")
+
+
+def test_chn_plus_alone_fills_claims_and_binarization(tmp_path):
+    results = tmp_path / "results"
+    make_result(results, "seph", 32, level=0.4)
+    make_result(results, "chn-plus", 32, level=0.5)
+    make_result(results, "chn-plus, query refinement", 32, level=0.6)
+    save_study(tmp_path / "study.json", StudyResults(load_results(results)), [])
+    study = str(tmp_path / "study")
+    claim = "| CHN-plus is better than the best shallow method (SePH) | I→T | +.100 |"
+    assert claim in quoted(study, "claims")
+    assert "| I→T | CHN-plus | loss | .050 |" in quoted(study, "table3")
+    assert quoted(study, "table2") == NOT_MEASURED
+    table = quoted(study, "both-directions-with-papers")
+    assert "| CHN-plus (query refinement) | **.600** / **.600** |" in table
+    assert "| [SePH] | .400 / .400 |" in table
