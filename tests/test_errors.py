@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import corrhash
 from corrhash import InputError
+from corrhash.datasets import make_pairs
 from corrhash.errors import EXTRAS, ParameterError, optional_packages, validation_problem
 from corrhash.methods import METHODS
 
@@ -17,20 +17,19 @@ PYPROJECT = Path(__file__).parent.parent / "pyproject.toml"
 
 @pytest.fixture
 def no_torch(monkeypatch):
-    for name in [name for name in sys.modules if name.startswith("corrhash.methods.chn")]:
-        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(vars(corrhash), "CHN", raising=False)
-    for name in ("training.batches", "training.trainer", "methods.network_hasher", "losses"):
-        monkeypatch.delitem(sys.modules, f"corrhash.{name}", raising=False)
+    monkeypatch.delitem(sys.modules, "corrhash.networks.hashing_network", raising=False)
 
 
 @pytest.mark.usefixtures("no_torch")
-def test_missing_package_names_the_extra():
-    with pytest.raises(InputError, match=r"The method 'chn' needs PyTorch.*'corrhash\[train\]'"):
-        METHODS["chn"]
-    with pytest.raises(ImportError, match=r"needs PyTorch.*'corrhash\[train\]'"):
-        _ = corrhash.CHN
+@pytest.mark.parametrize("name", ["chn", "chn-plus", "mmnn", "dcmh"])
+def test_missing_package_names_the_extra(name):
+    pairs = make_pairs(50)
+    title = METHODS[name].__name__
+    problem = rf"Training {title} needs PyTorch.*'corrhash\[train\]'"
+    with pytest.raises(InputError, match=problem) as raised:
+        METHODS[name](8).fit(pairs)
+    assert isinstance(raised.value, ImportError)
 
 
 def test_other_import_errors_stay_as_they_are():

@@ -158,6 +158,8 @@ class CHNI(CHN):
     An ablation with the parameters of CHN; ``margin`` only affects the quantization loss.
     """
 
+    learns_from_pairs = False  # one similar pair among n dissimilar ones has too little weight
+
     def _similarity_loss(self, batch: Batch) -> Tensor:
         """Return Σ (s_ij - <u_i, v_j> / b)²."""
         u, v, s = batch.image_codes, batch.text_codes, batch.similarity

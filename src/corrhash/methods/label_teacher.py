@@ -23,7 +23,6 @@ from corrhash.training.batches import Batch, Rows
 from corrhash.training.config import Training
 from corrhash.training.trainer import TrainableHasher, Trainer
 
-
 TERM_DROPOUT = 0.5
 """Share of terms that classifiers lose in training: with few terms left, none can be memorized."""
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from corrhash.datasets.base import PairedDataset, n_rows
-from corrhash.errors import InputError
+from corrhash.errors import InputError, optional_packages
 from corrhash.methods.base import Hasher
 from corrhash.networks.config import Networks
 from corrhash.networks.inputs import (
@@ -94,7 +94,8 @@ class NetworkHasher(Hasher):
         return Trainer(self, pairs, validation)
 
     def _fit(self, pairs: PairedDataset, validation: PairedDataset | None) -> None:
-        from corrhash.networks.hashing_network import load_image_weights
+        with optional_packages(f"Training {type(self).__name__}"):
+            from corrhash.networks.hashing_network import load_image_weights
 
         if validation is None:
             pairs, validation = hold_out(pairs, self.training.seed)
