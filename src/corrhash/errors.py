@@ -76,13 +76,13 @@ class MissingPackageError(InputError, ImportError):
 def optional_packages(purpose: str, otherwise: str = "") -> Iterator[None]:
     """Turn a failed import of an optional package into an error that names the extra.
 
-    ``purpose`` is the subject of its message, and ``otherwise`` a sentence on how to do without.
+    ``purpose`` is the subject of its message, and ``otherwise`` an instruction for doing without.
 
     >>> with optional_packages("Drawing curves"):
     ...     raise ModuleNotFoundError(name="matplotlib.figure")
     Traceback (most recent call last):
     corrhash.errors.MissingPackageError: Drawing curves needs Matplotlib. Install it with:
-    pip install 'corrhash[study]'.
+    pip install 'corrhash[study]'
     """
     try:
         yield
@@ -91,9 +91,9 @@ def optional_packages(purpose: str, otherwise: str = "") -> Iterator[None]:
         if library not in EXTRAS:
             raise
         title, extra = EXTRAS[library]
+        install = f"{otherwise}, or install it" if otherwise else "Install it"
         raise MissingPackageError(
-            f"{purpose} needs {title}. Install it with: pip install 'corrhash[{extra}]'. "
-            f"{otherwise}".rstrip()
+            f"{purpose} needs {title}. {install} with: pip install 'corrhash[{extra}]'"
         ) from error
 
 

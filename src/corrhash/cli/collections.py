@@ -18,6 +18,7 @@ from rich.table import Table
 from corrhash._files import caching_in, check_suffix
 from corrhash.cli.matches import as_dict, print_matches, write_sheet
 from corrhash.cli.options import (
+    FORMATS,
     CacheOption,
     CollectionArgument,
     DeviceOption,
@@ -41,9 +42,7 @@ def index(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SOURCE",
-            help="The name of a dataset, a folder of images, a table (.csv, .tsv, .jsonl, "
-            ".parquet), tar shards, or arrays (.npz, .mat).",
+            metavar="SOURCE", help=f"Name of a dataset, or path to {FORMATS}."
         ),
     ],
     model: ModelOption = None,
@@ -92,9 +91,10 @@ def index(
     interrupted command can be repeated; changed items are updated. Moved and renamed image files
     are recognized by their content and are not encoded again.
 
-    Each row of a table can have the fields **image** (a path relative to the file), **text**,
-    **labels** and **key**. All other fields become metadata for filters. Rows with the same key
-    are one item. Every item of a file or folder is indexed.
+    Each row of a table can have the fields **image** (a path relative to the table), **text**,
+    **labels**, **key** and **features** (the feature vector of the image). **path** is skipped,
+    except that it replaces a missing **image**. Other fields become metadata for filters. Rows with
+    the same key are merged into one item. Every item of a file or folder is indexed.
 
     Several processes, on one or more machines, can fill the same collection: give each its own
     **--shard**.
@@ -163,7 +163,8 @@ def search(
     """Search a collection by text, by image or by one of its items.
 
     **distance** is the Hamming distance between the codes of the query and the item. The nearest
-    100 items are re-ranked by **score**, the cosine similarity of continuous codes.
+    100 items are re-ranked by **score**, the cosine similarity of the query's continuous code and
+    the item's code (its continuous code if stored).
 
     Example: corrhash search photos "two dogs" --where "year >= 2015" --sheet dogs.jpg
     """
@@ -196,16 +197,16 @@ def search(
     if as_json:
         sys.stdout.write(json.dumps([as_dict(match, opened) for match in matches]) + "\n")
         return
-    narrowed = {"--where": where, "--radius": radius, "--offset": offset or None}
-    options = " or ".join(name for name, value in narrowed.items() if value is not None)
-    print_matches(title, matches, offset, hint=options and f"Relax {options}.")
+    wider = {"broader --where": where, "larger --radius": radius, "smaller --offset": offset or None}
+    options = " or ".join(f"a {name}" for name, value in wider.items() if value is not None)
+    print_matches(title, matches, offset, hint=options and f"Use {options}.")
     if sheet is not None and matches:
         print_line(f"Contact sheet: {sheet}")
 
 
 def info(
     collection: CollectionArgument,
-    verify: Annotated[bool, typer.Option("--verify", help="Check everything for damage.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Check the stored data for corruption.")] = False,
 ) -> None:
     """Show collection statistics."""
     from corrhash.index import open_index
@@ -232,7 +233,7 @@ def export(
     collection: CollectionArgument,
     path: Annotated[Path, typer.Option("--out", metavar="FILE", help="The .jsonl file to write.")],
 ) -> None:
-    """Write all items to a .jsonl file, with their codes in hexadecimal digits.
+    """Write all items to a .jsonl file, with their codes in hexadecimal.
 
     Thumbnails are not included. **corrhash index** can read the file to encode the items with
     another model, as long as the image files are still in place.
@@ -356,8 +357,8 @@ def _wait_for(uri: str) -> None:
     while engine_of(uri).look(uri) is None:
         if time.monotonic() > end:
             raise InputError(
-                f"No collection at {uri} after {WAIT_SECONDS} seconds. The process of shard 0/N "
-                "creates it: start that one, too."
+                f"No collection at {uri} after {WAIT_SECONDS} seconds. The process with "
+                "--shard 0/N creates it; start that process too."
             )
         time.sleep(0.5)
 

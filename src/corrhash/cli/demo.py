@@ -26,7 +26,7 @@ QUERY = "lighthouse night"
 
 def demo(
     folder: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Folder for model and collection.")
+        Path, typer.Option("--out", metavar="DIR", help="Folder for the model and the collection.")
     ] = Path("demo"),
     images: Annotated[int, typer.Option(metavar="N", help="Number of images.", min=600)] = 6000,
     epochs: Annotated[int, typer.Option(metavar="N", help="Number of training epochs.", min=1)] = 8,
@@ -35,9 +35,9 @@ def demo(
 ) -> None:
     """Generate images, train CHN-plus on them, evaluate it and search, in a few minutes.
 
-    Nothing is downloaded. The deep method CHN-plus learns from pixels and tags; the linear method
-    CVH on simple image features and random codes are baselines. Writes a trained model,
-    precision-recall curves, sample search results and a searchable collection.
+    Nothing is downloaded. CHN-plus, a deep method, learns from pixels and tags. It is compared with
+    two baselines: CVH, a linear method, on simple image features, and random codes. Writes a
+    trained model, precision-recall curves, sample search results and a searchable collection.
     """
     from corrhash.demo import run_demo
 

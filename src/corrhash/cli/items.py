@@ -13,6 +13,7 @@ import typer
 
 from corrhash.cli.collections import about_of, open_collection
 from corrhash.cli.options import (
+    TABLES,
     CollectionArgument,
     DeviceOption,
     KeysArgument,
@@ -51,13 +52,13 @@ def update(
         typer.Option(
             "--from",
             metavar="TABLE",
-            help="Read changes from a table (.csv, .tsv, .jsonl, .parquet) with a column **key**.",
+            help=f"Read changes from a table ({TABLES}) with a column **key**.",
         ),
     ] = None,
     root: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="The new place of the folder that paths of items are relative to."
+            metavar="DIR", help="New location of the folder that paths of items are relative to."
         ),
     ] = None,
     device: DeviceOption = None,
@@ -67,7 +68,7 @@ def update(
     """Change the text, labels or metadata of items, or the root of their paths.
 
     New texts are encoded. Fields that are not given, and empty cells of a table, change nothing.
-    Unknown keys and texts without a term of the model's vocabulary are reported, and their items
+    Unknown keys and texts without a term from the model's vocabulary are reported, and their items
     stay unchanged. **corrhash index** keeps the changes until the item changes in its source.
 
     Example: corrhash update photos beach/1.jpg beach/2.jpg --labels "beach|dog" --set year=2015

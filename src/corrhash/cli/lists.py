@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from corrhash._files import caching_in
-from corrhash.cli.options import CacheOption, DataOption, RootOption, SeedOption
+from corrhash.cli.options import FORMATS, CacheOption, DataOption, RootOption, SeedOption
 from corrhash.cli.output import first_line, out, print_line, progress_bars, reflow
 from corrhash.errors import InputError, MissingPackageError, did_you_mean
 
@@ -50,7 +50,9 @@ def datasets(
     arguments: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[check] [DATASET]", help="Dataset to describe, or to check after **check**."
+            metavar="[check] [DATASET]",
+            help="Name of a dataset to describe; put **check** before a name or path to check its "
+            "files.",
         ),
     ] = None,
     root: RootOption = None,
@@ -59,7 +61,7 @@ def datasets(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Image file for the samples of **check**; default: NAME-samples.png.",
+            help="File for **check**'s contact sheet of samples.  [default: NAME-samples.png]",
         ),
     ] = None,
     seed: SeedOption = 0,
@@ -87,10 +89,7 @@ def datasets(
         case []:
             for name in DATASETS:
                 print_line("\n".join(about(name)))
-            print_line(
-                "You can also pass the path of a folder of images, a table (.csv, .jsonl, .parquet)"
-            )
-            print_line("or a file of arrays (.npz, .mat).")
+            print_line(f"You can also pass the path to {FORMATS}.")
         case ["check", dataset]:
             options = data_options(dataset, root, data or [])
             with progress_bars(), caching_in(cache):
@@ -112,14 +111,14 @@ def datasets(
         case [name] if name != "check":
             raise InputError(
                 f"Unknown dataset {name!r}.{did_you_mean(name, DATASETS)} Datasets: "
-                f"{', '.join(DATASETS)}. To check your own files: corrhash datasets check PATH."
+                f"{', '.join(DATASETS)}. To check your own files: corrhash datasets check PATH"
             )
         case ["check"]:
-            raise InputError("Pass the dataset to check: corrhash datasets check DATASET.")
+            raise InputError("Pass the dataset to check: corrhash datasets check DATASET")
         case _:
             raise InputError(
                 f"Unknown arguments {' '.join(arguments or [])!r}. Usage: corrhash datasets, "
-                "corrhash datasets NAME or corrhash datasets check DATASET."
+                "corrhash datasets NAME or corrhash datasets check DATASET"
             )
 
 

@@ -40,7 +40,8 @@ def evaluate(
         typer.Option(
             "--map-definition",
             metavar="NAME",
-            help="all, dcmh, hashnet@R, first@k, possible@k or trec@k.",
+            help="Definition of mAP: all (whole ranking), or a published variant: dcmh, hashnet@R, "
+            "first@k, possible@k or trec@k; see the metrics page.",
         ),
     ] = "all",
     ties: Annotated[
@@ -53,7 +54,10 @@ def evaluate(
     ] = None,
     cosine: Annotated[
         bool,
-        typer.Option("--cosine", help="Rank by the cosine of continuous codes, not by codes."),
+        typer.Option(
+            "--cosine",
+            help="Rank by cosine similarity of continuous codes instead of Hamming distance.",
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print all metrics as JSON.")] = False,
     device: DeviceOption = None,
@@ -63,9 +67,9 @@ def evaluate(
 ) -> None:
     """Evaluate a model on the queries of a dataset, image to text and text to image.
 
-    The queries were held out from training. The database contains all other items; a second mAP
-    excludes training items. If the dataset has no labels, only the paired sample of a query is
-    relevant, and Recall@k is reported.
+    The queries were held out from training. With labels, the database contains all other items; a
+    second mAP excludes training items. Without labels, queries are ranked among one another, and
+    only the paired item is relevant; Recall@k is reported.
 
     Example: corrhash evaluate model scenes
     """
@@ -142,7 +146,8 @@ def export_onnx(
         str | None,
         typer.Option(
             metavar="DATASET",
-            help="Compare the codes of 1,000 items of the training dataset with PyTorch.",
+            help="Encode up to 1,000 items of DATASET with ONNX Runtime and PyTorch and compare "
+            "the codes.",
         ),
     ] = None,
     root: RootOption = None,
@@ -156,8 +161,8 @@ def export_onnx(
     Networks on vectors never need PyTorch to encode. The model of a collection is in its folder:
     **corrhash export-onnx photos/model**
 
-    **--check** prints how many bits differ. The exit code is 1 if a bit differs whose continuous
-    code is farther than 0.00001 from 0.
+    **--check** prints how many bits differ. The exit code is 1 if any differing bit has a
+    continuous value larger than 0.00001 in magnitude.
     """
     from corrhash.methods.onnx_export import export_onnx as export
 
@@ -193,8 +198,8 @@ def _load_model(folder: Path, dataset: str, method: str | None) -> Model:
     known = dataset if model.training is None else model.training.dataset
     if dataset != known and (dataset in DATASETS or known in DATASETS):
         raise InputError(
-            f"The model in {folder} was trained on {known} and cannot read {dataset}. "
-            f"Use {known}, or train a model on {dataset}."
+            f"The model in {folder} was trained on {known} and cannot be used with "
+            f"{dataset}. Use {known}, or train a model on {dataset}."
         )
     return model
 

@@ -5,6 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
+TABLES = ".csv, .tsv, .jsonl, .ndjson, .parquet"
+FORMATS = (
+    f"a folder of images, a table ({TABLES}), tar shards (.tar, .tar.gz, .tgz) or a file of "
+    "arrays (.npz, .mat)"
+)
 MethodOption = Annotated[
     str | None,
     typer.Option(
@@ -46,8 +51,7 @@ DatasetArgument = Annotated[
     str,
     typer.Argument(
         metavar="DATASET",
-        help="Name of a dataset (**corrhash datasets** lists them), or path of a folder of images, "
-        "a table or a file of arrays.",
+        help=f"Name of a dataset (**corrhash datasets** lists them), or path to {FORMATS}.",
     ),
 ]
 RootOption = Annotated[
@@ -67,7 +71,7 @@ ModelArgument = Annotated[
 ]
 BitsOption = Annotated[int, typer.Option("--bits", metavar="N", help="Code length, 1 to 1024.")]
 SeedOption = Annotated[
-    int, typer.Option(min=0, metavar="N", help="Random seed of the split and of training.")
+    int, typer.Option(min=0, metavar="N", help="Random seed for the split and for training.")
 ]
 CollectionArgument = Annotated[
     str,
@@ -84,7 +88,7 @@ ModelOption = Annotated[
     typer.Option(
         "--model",
         metavar="DIR",
-        help="Model folder. A collection in a folder keeps a copy of its model.",
+        help="Model folder. Required to create a collection and to open one on Milvus.",
     ),
 ]
 

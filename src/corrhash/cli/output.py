@@ -143,7 +143,7 @@ def print_scores(
     counts = {
         "queries": "n_queries",
         "  without a relevant item": "n_without_relevant",
-        "  without a relevant item in the top": "n_without_relevant_in_top",
+        "  without a relevant item above the cut-off": "n_without_relevant_in_top",
         "  without a known term": "n_empty_text",
         "database items": "n_database",
         "distinct query codes": "n_distinct_queries",

@@ -22,17 +22,18 @@ def serve(
     ] = 8000,
     names: Annotated[
         list[str] | None,
-        typer.Option("--name", help="Host name that requests may use; repeatable."),
+        typer.Option("--name", help="Additional host name to accept in requests; repeatable."),
     ] = None,
     writable: Annotated[
-        bool, typer.Option("--writable", help="Allow clients with the token to add and delete.")
+        bool,
+        typer.Option("--writable", help="Allow clients with the token to add and delete items."),
     ] = False,
     token_file: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="File with the token; or set CORRHASH_TOKEN."),
     ] = None,
     rate: Annotated[
-        float, typer.Option(min=0.1, help="Sustained requests per second of one client.")
+        float, typer.Option(min=0.1, help="Maximum sustained requests per second per client.")
     ] = 20.0,
     workers: Annotated[
         int, typer.Option(min=1, metavar="N", help="Processes that answer requests.")
@@ -41,7 +42,7 @@ def serve(
     model: ModelOption = None,
     method: MethodOption = None,
 ) -> None:
-    """Serve a collection: a web page to search on, and a JSON API.
+    """Serve a search page and a JSON API for a collection.
 
     Listens on this machine only, at http://127.0.0.1:8000, unless **--host** or **--port** is
     given. Logs go to standard error, one line of JSON per request; queries are not logged.
@@ -64,10 +65,11 @@ def serve(
             "--writable needs a token. Write a long random string to a file and pass it with "
             "--token-file, or set CORRHASH_TOKEN."
         )
-    if not server.is_loopback(host) and token is None:
+    if not server.is_loopback(host):
+        scope = "" if token is None else " The token only protects adding and deleting items."
         print_line(
-            f"Warning: everyone who can reach {host} can search this collection. Put a proxy with "
-            "authentication in front of it."
+            f"Warning: everyone who can reach {host} can search this collection.{scope} To "
+            "restrict access, put a proxy with authentication in front of it."
         )
     opened = open_collection(_absolute(collection), model, method)
     print_line(f"Loading {collection}: {len(opened):,} items")

@@ -32,7 +32,7 @@ def run(
     data: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=LOCATION", help="Location of a dataset of the plan; repeatable."
+            metavar="NAME=LOCATION", help="Location of a dataset in the plan; repeatable."
         ),
     ] = None,
     methods: Annotated[
@@ -41,14 +41,12 @@ def run(
     ] = None,
     bits: Annotated[
         list[int] | None,
-        typer.Option(
-            "--bits", metavar="N", help="Code length, instead of those of the plan; repeatable."
-        ),
+        typer.Option("--bits", metavar="N", help="Override the plan's code lengths; repeatable."),
     ] = None,
     seeds: Annotated[
         list[int] | None,
         typer.Option(
-            "--seed", metavar="N", min=0, help="Seed, instead of those of the plan; repeatable."
+            "--seed", metavar="N", min=0, help="Override the plan's seeds; repeatable."
         ),
     ] = None,
     tune: Annotated[
@@ -71,9 +69,9 @@ def run(
 ) -> None:
     """Train and evaluate everything in a plan: datasets, methods, code lengths, seeds.
 
-    Every model writes one JSON file and its arrays. Finished work is never repeated: run the same
-    command again to resume, or pass **--resume** to continue a study from its results.json on
-    another machine. Failures are listed at the end and do not stop the study.
+    One JSON file and one file of arrays are written per model. Finished work is never repeated: run
+    the same command again to resume, or pass **--resume** to continue a study from its results.json
+    on another machine. Failures are listed at the end and do not stop the study.
 
     Example: corrhash run benchmarks/scenes.toml --out results --jobs 2
     """
@@ -114,16 +112,18 @@ def report(
     results: Annotated[
         Path,
         typer.Argument(
-            metavar="RESULTS", help="Folder of **corrhash run**, or results.json of a report."
+            metavar="RESULTS",
+            help="Results folder written by **corrhash run**, or results.json of an earlier "
+            "report.",
         ),
     ],
     folder: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the report.")],
 ) -> None:
     """Write tables and figures of a study as one HTML page, Markdown, LaTeX and CSV.
 
-    The report has mAP of all methods, variants of CHN, the cost of binarization, the claims of the
-    paper, significance tests, curves and histograms. It also has results.json and results.npz, from
-    which the same report can be written again.
+    The report has mAP of all methods, variants of CHN, the cost of binarization, a check of the CHN
+    paper's claims, significance tests, curves and histograms. It also has results.json and
+    results.npz, from which the same report can be written again.
     """
     from corrhash.experiments.report.page import write_report
 

@@ -98,7 +98,7 @@ def train(
         ),
     ] = None,
     paper_settings: Annotated[
-        bool, typer.Option("--paper-settings", help="Use the settings of the paper.")
+        bool, typer.Option("--paper-settings", help="Use the hyperparameters from the method's paper.")
     ] = False,
     root: RootOption = None,
     data: DataOption = None,
@@ -106,8 +106,8 @@ def train(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="How texts are tokenized: form=words, tags or strings (for text encoders), "
-            "min_count, top, stop_words=true, stem=english; repeatable.",
+            help="Set a text option: form (words, tags, or strings for text encoders), min_count, "
+            "top (number of terms kept), stop_words=true or stem=english; repeatable.",
         ),
     ] = None,
     seed: SeedOption = 0,
@@ -115,14 +115,16 @@ def train(
 ) -> None:
     """Train a hashing model on a dataset.
 
-    The default method is CHN-plus, an improved CHN; **--method chn** is CHN as published. An
-    interrupted training of networks resumes if the command is repeated. **corrhash methods
-    chn-plus** lists the parameters of CHN-plus, its networks and its training.
+    The default method is CHN-plus, an improved CHN. **--method chn** optimizes the published
+    objective; add **--paper-settings** for the paper's networks and optimizer. **corrhash methods
+    chn-plus** lists the parameters of CHN-plus, its networks and its training. To resume
+    interrupted network training, run the same command again.
 
     Supervision defines the similarity between samples: shared **labels**; **pseudo-labels**, terms
-    that at least 20 items and at most a fifth of them contain; **pairs**, where an image is similar
-    to its own text only; or a file with lines of image key, text key and 1 or -1. The default is
-    the first of these that the dataset supports.
+    that occur in at least 20 training items but in no more than a fifth of all training items;
+    **pairs**, where an image is similar to its own text only; or a file in which each line gives an
+    image key, a text key and 1 or -1. The default is the first of labels, pseudo-labels and pairs
+    that the dataset and method support.
 
     To train networks with several processes:
     **torchrun --nproc-per-node 2 -m corrhash train ...**

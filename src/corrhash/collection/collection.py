@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from filelock import FileLock
 
@@ -30,6 +30,8 @@ from corrhash.index.ranking import Ranking
 from corrhash.index.sqlite_storage import DATABASE_FILE
 from corrhash.methods.base import Hasher
 from corrhash.model import Model, as_model
+
+T = TypeVar("T")
 
 MODEL_FOLDER = "model"
 """Subfolder with a copy of the model that encoded the collection."""
@@ -225,10 +227,10 @@ class Collection(SearchableCollection):
         """Encode and store records; see :meth:`SearchableCollection.add`.
 
         Records are consumed lazily and each batch is written atomically, so an interrupted ``add``
-        can be repeated.
+        can be repeated. If ``records`` raises an error, the records before it are stored.
         """
-        stream, added, done = iter(records), Added(), 0
-        while some := list(islice(stream, batch)):
+        added, done = Added(), 0
+        for some in _batches(records, batch):
             usable = [as_record(value) for value in some if not isinstance(value, UnreadableRecord)]
             skipped = {one.key: one.reason for one in some if isinstance(one, UnreadableRecord)}
             with steps_of("Adding", done, len(some), total):
@@ -258,8 +260,8 @@ class Collection(SearchableCollection):
         A batch is written atomically. A later :meth:`add` of the record that an item was made from
         does not undo the changes, unless the record itself has changed.
         """
-        stream, updated, done = iter(changes), Added(), 0
-        while some := list(islice(stream, batch)):
+        updated, done = Added(), 0
+        for some in _batches(changes, batch):
             updated += update_batch(self.index, self.model, some)
             done += len(some)
             report("Updating", done, max(total or done, done))
@@ -348,10 +350,27 @@ class Collection(SearchableCollection):
         if ours != theirs:
             raise InputError(
                 f"{uri} differs from {self.uri}: {len(copy):,} and {len(self):,} items, checksums "
-                f"{theirs[:12]} and {ours[:12]}. It contained other items before, or one of them "
-                "changed during the copy. Copy to a new URI."
+                f"{theirs[:12]} and {ours[:12]}. The copy already contained other items, or one of "
+                "the two collections changed during the copy. Copy to a new URI."
             )
         return copy
+
+
+def _batches(values: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield lists of ``size`` values; before an error, the values that precede it."""
+    batch: list[T] = []
+    try:
+        for value in values:
+            batch.append(value)
+            if len(batch) == size:
+                yield batch
+                batch = []
+    except Exception:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
 
 
 def _check_fingerprint(uri: str, about: Mapping[str, Any], model: Model) -> None:

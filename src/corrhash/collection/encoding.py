@@ -237,7 +237,7 @@ def _encode_texts(
         empty = is_empty_text(texts)
         modality.add(rows, model.hasher.embed_text(texts), ~empty)
         for row in np.array(rows)[empty].tolist():
-            reasons.setdefault(row, "No term of its text is in the model's vocabulary.")
+            reasons.setdefault(row, "None of the terms in its text are in the model's vocabulary.")
 
 
 def _as_sparse_row(terms: Any) -> sp.csr_array:

@@ -69,7 +69,8 @@ def embed_texts(texts: Any, model: Model) -> NDArray[Any]:
     for row in np.flatnonzero(is_empty_text(read)):
         text = repr(texts[row]) if isinstance(texts, list) else f"query {row}"
         raise InputError(
-            f"No term of {text} is in the model's vocabulary. Use terms from the training texts."
+            f"None of the terms in {text} are in the model's vocabulary. Use terms from the "
+            "training texts."
         )
     return model.hasher.embed_text(read)
 

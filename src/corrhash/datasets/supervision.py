@@ -94,8 +94,8 @@ def supervise(
     array([[ 1, -1],
            [-1,  1]], dtype=int8)
     >>> print(supervision.notes[0])
-    Supervision: pairs; an image is similar to its own text only. 0.0333 % of the training pairs
-    are similar.
+    Supervision: pairs; an image is similar to its own text only. 0.0333% of image-text combinations
+    in the training set are similar.
     """
     check_supervision(choice, pseudo_labels_file)
     by_default = choice is pseudo_labels_file is None
@@ -160,7 +160,7 @@ def _from_pseudo_labels(
     if not found.names:
         raise InputError(
             f"No term occurs in at least {MIN_ITEMS} of the {len(split.train):,} training items "
-            f"and in at most {100 * MAX_SHARE:.0f} % of them. {WAYS_OUT}"
+            f"and in at most {100 * MAX_SHARE:.0f}% of them. {WAYS_OUT}"
         )
     train, validation = (
         _labelled(
@@ -172,12 +172,12 @@ def _from_pseudo_labels(
         )
     )
     if not len(train):
-        raise InputError(f"No training item contains a term of {path}. Choose more frequent ones.")
+        raise InputError(f"No training item contains a term from {path}. Choose more frequent terms.")
     if _all_alike(train) and or_pairs:
         return _from_pairs(split)
     if _all_alike(train):
         raise InputError(
-            f"All {len(train):,} training items with a pseudo-label have the same "
+            f"All {len(train):,} training items that have pseudo-labels have the same ones "
             f"({', '.join(found.names[:TERMS_SHOWN])}), so there is nothing to learn. {WAYS_OUT}"
         )
     note = f"{_note_on_pseudo_labels(found)} {_note_on_labels(split, train, 'pseudo-label')}"
@@ -200,8 +200,9 @@ def _from_judgments(split: RetrievalSplit, path: Path) -> Supervision:
     by_part = split_judgments(judgments.triples, split)
     if not by_part.train.n_judged:
         raise InputError(
-            f"None of the {len(judgments.triples):,} judgments in {path} is about two training "
-            "items. Judgments about queries and validation items are not trained on: add more."
+            f"None of the {len(judgments.triples):,} judgments in {path} is between a training "
+            "image and a training text. Add judgments about training items; those about queries or "
+            "validation items are not used for training."
         )
     train, validation = (
         replace(part.without_labels(), similarity=similarity)
@@ -252,8 +253,9 @@ def _note_on_labels(split: RetrievalSplit, train: PairedDataset, kind: str) -> s
 
 
 def _note_on_share(similarity: Similarity) -> str:
-    kind = "training" if similarity.judgments is None else "judged"
-    return f"{100 * similarity.share_similar:.3g} % of the {kind} pairs are similar."
+    judged = similarity.judgments is not None
+    what = "the judged pairs" if judged else "image-text combinations in the training set"
+    return f"{100 * similarity.share_similar:.3g}% of {what} are similar."
 
 
 def _note_on_unjudged(similarity: Similarity) -> str:
@@ -269,15 +271,15 @@ def _notes_on_other_judgments(
 ) -> Iterator[str]:
     """Yield what becomes of the judgments that are not trained on."""
     yield (
-        f"{by_part.n_of_queries:,} judgments about queries are skipped, and {by_part.n_across:,} "
-        "others that are not about two training or two validation items."
+        f"Skipped {by_part.n_of_queries:,} judgments that involve queries, and "
+        f"{by_part.n_across:,} whose image and text are in different parts of the split."
     )
     n_similar = by_part.validation.gains().nnz
     if enough:
-        yield f"Validation uses {n_similar:,} similar pairs of validation items."
+        yield f"Validation uses {n_similar:,} pairs that are judged similar."
     else:
         yield (
-            f"Only {n_similar:,} similar pairs are among validation items, so a tenth of the "
+            f"Only {n_similar:,} validation pairs are judged similar, so a tenth of the training "
             "judgments is held out for validation."
         )
     if repeated:
@@ -288,4 +290,4 @@ def _note_on_empty_texts(train: PairedDataset) -> tuple[str, ...]:
     n_empty = int(is_empty_text(train.texts).sum())
     if not n_empty:
         return ()
-    return (f"{n_empty:,} of {len(train):,} training texts have no term of the vocabulary.",)
+    return (f"{n_empty:,} of {len(train):,} training texts contain no term from the vocabulary.",)

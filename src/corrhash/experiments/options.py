@@ -178,10 +178,11 @@ class ImageOptions:
             options["networks.image_weights"] = self.weights
             options["networks.image_frozen"] = self.frozen or None
         elif self.backbone or self.frozen:
+            option = "--backbone" if self.backbone else "--frozen"
             raise InputError(
-                f"{'--backbone' if self.backbone else '--frozen'} needs a network that reads "
-                f"images, but {method.__name__} reads feature vectors here ({features.name}). "
-                "Remove it, or use a method that trains networks without --image-features."
+                f"{option} applies only when a network is trained on images, but "
+                f"{method.__name__} is trained on feature vectors ({features.name}). Remove "
+                f"{option}, or choose a network method and omit --image-features."
             )
         known = setting_names(method())
         for name, value in options.items():

@@ -42,6 +42,7 @@ ROW_KEYS = {
     "tune": bool,
 }
 UNSEEN_KEYS = {"methods": list, "n_bits": list, "seeds": list}
+TOML_TYPES = {bool: "a boolean", dict: "a table", list: "an array", str: "a string"}
 EXAMPLES = {
     "datasets": 'datasets = ["synthetic"]',
     "methods": 'methods = ["chn", "cvh"]',
@@ -256,8 +257,8 @@ def _parse_row(name: str, content: Mapping[str, Any]) -> Row:
     tried = configurations(grid)
     if len(tried) > MAX_CONFIGURATIONS:
         raise InputError(
-            f"The grid of {name} has {len(tried)} combinations. The tuning budget is "
-            f"{MAX_CONFIGURATIONS} per method, the same for all: list fewer values."
+            f"The grid of {name} has {len(tried)} combinations. Tuning is limited to "
+            f"{MAX_CONFIGURATIONS} combinations per method. List fewer values."
         )
     for chosen in tried:
         new_hasher(method, TUNING_BITS, {**row.params, **chosen}, paper_settings=paper_settings)
@@ -275,7 +276,8 @@ def _check_keys(table: Mapping[str, Any], known: Mapping[str, type], what: str) 
     for key, value in table.items():
         _check_known(key, known, f"Unknown key in {what}:")
         if not isinstance(value, known[key]):
-            raise InputError(f"{key} of {what} must be a {known[key].__name__}, got {value!r}.")
+            expected = TOML_TYPES[known[key]]
+            raise InputError(f"{key} of {what} must be {expected}, got {value!r}.")
 
 
 def _check_known(name: str, known: Iterable[str], what: str, separator: str = ", ") -> None:

@@ -86,7 +86,7 @@ def load_results(path: str | Path) -> list[Result]:
         return _read_study(path)
     results = [_read_result(file) for file in sorted(path.glob("*.json"))]
     if not results:
-        raise InputError(f"No results in {path}. Create some: corrhash run PLAN --out {path}.")
+        raise InputError(f"No results in {path}. Create some: corrhash run PLAN --out {path}")
     return results
 
 
@@ -287,7 +287,7 @@ def _read_json(path: Path, wanted: str) -> dict[str, Any]:
             Experiment.from_dict(facts["experiment"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         if wanted == STUDY_FORMAT:
-            way_out = "Pass the folder of corrhash run, or the results.json of a report."
+            way_out = "Pass the folder written by corrhash run, or the results.json of a report."
         else:
             way_out = "Delete it and run the plan again, or choose a folder with results only."
         raise InputError(f"Cannot read results from {path} ({error}). {way_out}") from error

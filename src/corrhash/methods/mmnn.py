@@ -98,7 +98,7 @@ class MMNN(NetworkHasher):
 
 
 class MMNNPairs(MMNN):
-    """MMNN without labels: similar are paired items and nearest neighbours within a modality.
+    """MMNN without labels: paired items and nearest neighbours within a modality count as similar.
 
     The best epoch is the one with the highest mAP of validation items for their own counterparts.
     The neighbours take O(n² d) time, once.

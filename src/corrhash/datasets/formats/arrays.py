@@ -38,7 +38,15 @@ SPLIT_NAMES = (
     },
     {"train": "XTrain YTrain LTrain", "query": "XTest YTest LTest"},
 )
-WHOLE_NAMES = ("images texts labels", "images tags labels", "IAll YAll LAll", "XAll YAll LAll")
+WHOLE_NAMES = (
+    *("images texts labels", "images tags labels", "IAll YAll LAll", "XAll YAll LAll"),
+    "images texts",
+)
+NAME_THEM = (
+    'Name the image, text and label arrays: --data train="I_tr T_tr L_tr" --data query="I_te T_te '
+    'L_te", or --data whole="I T L"'
+)
+RENAME_THEM = "Save them under the names images, texts and, if there are any, labels."
 
 
 def load(
@@ -68,7 +76,7 @@ def load(
     n_query, n_validation, n_train : sizes of a drawn split.
     """
     path = Path(path)
-    parts = _read_parts(path, train, query, database, whole)
+    parts = _read_parts(path, train, query, database, whole, NAME_THEM)
     if "whole" in parts:
         sizes = {"n_query": n_query, "n_validation": n_validation, "n_train": n_train}
         drawn = draw_user_split(parts["whole"], seed, sizes, path.name)
@@ -89,16 +97,24 @@ def read(
 
     Keys are the name of the file and the number of the row. A shard is every ``count``-th item.
     """
-    parts = _read_parts(path, train, query, database, whole)
+    parts = _read_parts(path, train, query, database, whole, RENAME_THEM)
     pairs = parts["whole"] if "whole" in parts else _join_parts(parts, path.stem).pairs
     pairs = replace(pairs, keys=[f"{path.stem}/{row}" for row in range(len(pairs))])
     return RecordStream(shard.select(dataset_records(pairs)), shard.size(len(pairs)))
 
 
 def _read_parts(
-    path: Path, train: str | None, query: str | None, database: str | None, whole: str | None
+    path: Path,
+    train: str | None,
+    query: str | None,
+    database: str | None,
+    whole: str | None,
+    way_out: str,
 ) -> dict[str, PairedDataset]:
-    """Return the pairs of ``train``, ``query`` and perhaps ``database``, or ``whole``."""
+    """Return the pairs of ``train``, ``query`` and perhaps ``database``, or ``whole``.
+
+    ``way_out`` ends the error about arrays whose names are not recognized.
+    """
     arrays = read_arrays(path)
     if whole is not None or any(_has(arrays, names) for names in WHOLE_NAMES):
         three = whole or next(names for names in WHOLE_NAMES if _has(arrays, names))
@@ -107,9 +123,7 @@ def _read_parts(
     names = {part: of for part, of in given.items() if of} or _known(arrays)
     if "train" not in names or "query" not in names:
         raise InputError(
-            f"{path} holds the arrays {', '.join(sorted(arrays)) or '(none)'}. Name those of "
-            'images, texts and labels: --data train="I_tr T_tr L_tr" --data query="I_te T_te '
-            'L_te", or --data whole="I T L".'
+            f"{path} contains the arrays {', '.join(sorted(arrays)) or '(none)'}. {way_out}"
         )
     return _parts(path, arrays, names)
 
@@ -142,7 +156,10 @@ def _taken(path: Path, arrays: Mapping[str, Any], names: str) -> list[Any]:
     """Return images, texts and, if they are named, labels."""
     listed = names.split()
     if len(listed) not in (2, 3):
-        raise InputError(f"Name two or three arrays, of images, texts and labels, got {names!r}.")
+        raise InputError(
+            "Expected the names of two or three arrays (images, texts and optionally labels), got "
+            f"{names!r}."
+        )
     for name in listed:
         if name not in arrays:
             raise InputError(
@@ -276,7 +293,7 @@ def _matlab(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _hdf5(path: Path) -> Iterator[tuple[str, Any]]:
-    with optional_packages(f"Reading {path} (MATLAB 7.3)", "Or save it with -v7."):
+    with optional_packages(f"Reading {path} (MATLAB 7.3)", "Save the file with -v7"):
         import h5py
     with h5py.File(path, "r") as file:
         for name, entry in file.items():

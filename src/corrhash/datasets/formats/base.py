@@ -191,7 +191,8 @@ def _stack_images(records: Sequence[Record], path: Path) -> ImageFiles | np.ndar
     if len(widths) > 1:
         raise InputError(
             f"{n_vectors:,} of {len(records):,} items in {path} have feature vectors, of "
-            f"{len(widths - {None}):,} different lengths. Give every item a vector of one length."
+            f"{len(widths - {None}):,} different lengths. Give every item a feature "
+            "vector of the same length."
         )
     return np.stack([record.image for record in records])
 
@@ -203,7 +204,8 @@ def _part(record: Record, path: Path) -> str | None:
     part = PART_NAMES.get(str(value).strip().lower())
     if part is None:
         raise InputError(
-            f"{record.key!r} in {path} has the split {value!r}. Use one of: {', '.join(PARTS)}."
+            f"{record.key!r} in {path} has the unknown split {value!r}. Use one of: "
+            f"{', '.join(PARTS)}."
         )
     return part
 
@@ -217,7 +219,7 @@ def _assigned_split(
         if not len(rows[part]):
             raise InputError(
                 f"No item in {path} has the split {part!r}. Assign some, or remove the field "
-                "'split' to draw a split."
+                "'split' to split the items at random."
             )
     return split_of(
         pairs, name, train=rows["train"], validation=rows["validation"], query=rows["query"]

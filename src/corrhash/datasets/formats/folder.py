@@ -65,8 +65,9 @@ def load(
             report("Reading captions", len(records), stream.total or 0)
     if not any(record.text for record in records):
         raise InputError(
-            f"None of the {len(records):,} images in {path} has a text. Write a caption beside "
-            "each (boat.txt for boat.jpg), embed keywords in the images, or write a table."
+            f"No text found for any of the {len(records):,} images in {path}. Add a caption file "
+            "next to each image (boat.txt for boat.jpg), embed keywords in the images, or list the "
+            "images and their texts in a table."
         )
     sizes = {"n_query": n_query, "n_validation": n_validation, "n_train": n_train}
     return split_records(records, path, path.resolve().name, seed, sizes)

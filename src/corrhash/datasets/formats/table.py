@@ -88,7 +88,7 @@ def load(
             if parts[0] != parts[1]:
                 raise InputError(
                     f"{path} assigns {record.key!r} to two splits, {parts[0]} and {parts[1]}. "
-                    "Rows of one item belong to one split."
+                    "All rows of an item must have the same split."
                 )
             if first is not record:
                 items[record.key] = first.merge(record)
@@ -121,7 +121,7 @@ def read(
         records = table.items(None if features is None else read_feature_file(features, len(table)))
         return RecordStream(shard.select(records), shard.size(len(table)))
     if features is not None:
-        raise InputError(f"A file of features belongs to one table, got the folder {path}.")
+        raise InputError(f"--features requires a single table, but {path} is a folder.")
     tables = [Table(file, columns) for file in shard.select(files)]
     return RecordStream(chain.from_iterable(t.items() for t in tables), sum(map(len, tables)))
 

@@ -45,7 +45,7 @@ def _parsed(line: str) -> Cells:
     except (ValueError, RecursionError) as error:
         return InputError(f"Invalid JSON: {error}.")
     if not isinstance(cells, dict):
-        return InputError(f'Not a JSON object such as {{"image": "a.jpg"}}, got {cells!r}.')
+        return InputError(f'Expected a JSON object such as {{"image": "a.jpg"}}, got {cells!r}.')
     return cells
 
 
@@ -62,7 +62,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, Cells]]:
                 yield (
                     where,
                     InputError(
-                        "More cells than the heading has columns. Put cells that contain "
+                        "This row has more cells than the header. Put cells that contain "
                         f"{delimiter!r} in quotes."
                     ),
                 )

@@ -99,8 +99,8 @@ def _items(path: Path) -> Iterator[tuple[str, dict[str, bytes]]]:
                 last, members[suffix] = name, content.read()
     except DAMAGE as error:
         raise InputError(
-            f"Cannot read {path} as a tar file after item {last!r}: {error}. Items before it are "
-            "kept. Copy the file again and repeat the command."
+            f"Cannot read {path} as a tar file after item {last!r}: {error}. Copy the file again "
+            "and repeat the command."
         ) from error
     if members:
         yield last, members
@@ -135,8 +135,8 @@ def _fields(content: bytes) -> dict[str, Any]:
         raise InputError(f"Invalid .json member: {error}.") from error
     if not isinstance(fields, dict):
         raise InputError(
-            'The .json member is not an object such as {"labels": ["boat"], "year": 2015}, '
-            f"got {fields!r}."
+            'Expected a JSON object such as {"labels": ["boat"], "year": 2015} in the .json '
+            f"member, got {fields!r}."
         )
     return fields
 
