@@ -169,7 +169,7 @@ def test_items_are_sent_in_batches_below_the_limit(both):
 def test_errors_are_those_of_the_collection(both):
     client, collection, _ = both
     for target in (client, collection):
-        with pytest.raises(InputError, match="No term of 'xyzzy' is in"):
+        with pytest.raises(InputError, match="None of the terms in 'xyzzy' are in"):
             target.search("xyzzy")
         with pytest.raises(InputError, match="No item with the key 'nobody'"):
             target.get("nobody")

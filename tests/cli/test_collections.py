@@ -168,8 +168,11 @@ def test_matches_become_a_contact_sheet(collection, world, tmp_path):
     picture = ("--image", world.paths[3], "--sheet", tmp_path / "like.png", "-k", 4)
     assert "Contact sheet: " in run("search", collection, *picture).output
     said = run("search", collection, "sea", "--where", "year > 3000", "--radius", 9).output
-    assert "No matches. Relax --where or --radius." in said
-    assert "No matches. Relax --offset." in run("search", collection, "sea", "--offset", 99).output
+    assert "No matches. Use a broader --where or a larger --radius." in said
+    assert (
+        "No matches. Use a smaller --offset."
+        in run("search", collection, "sea", "--offset", 99).output
+    )
 
 
 def test_info(collection):
@@ -277,7 +280,7 @@ MISTAKES = {
         *("index", "COLLECTION", "scenes", "--shard", "4/4"),
     ],
     "Cannot parse the filter 'year >'": ["search", "COLLECTION", "sea", "--where", "year >"],
-    "No term of 'xyzzy' is in the model's vocabulary": ["search", "COLLECTION", "xyzzy"],
+    "None of the terms in 'xyzzy' are in the model's vocabulary": ["search", "COLLECTION", "xyzzy"],
     "Error: --find must be 'image' or 'text', got 'sound'": [
         "search",
         "COLLECTION",
@@ -322,7 +325,7 @@ def test_unreadable_lines_are_skipped(model, tmp_path):
     (tmp_path / "bad.jsonl").write_text('{"key": "a", "text": "sea"}\n[1]\n')
     said = run("index", tmp_path / "c", tmp_path / "bad.jsonl", "--model", model).output
     assert "1 new; 1 items" in said
-    assert "Skipped line 2 of bad.jsonl: Not a JSON object" in said
+    assert "Skipped line 2 of bad.jsonl: Expected a JSON object" in said
 
 
 def test_features_from_a_file(tmp_path, world):

@@ -140,7 +140,7 @@ MISTAKES = {
     "--pseudo-labels requires the supervision 'pseudo-labels', got 'pairs'": (
         "train synthetic --supervision pairs --pseudo-labels w --out x"
     ),
-    "was trained on synthetic and cannot read scenes": "evaluate MODEL scenes",
+    "was trained on synthetic and cannot be used with scenes": "evaluate MODEL scenes",
     "Hasher is not a hashing method": "train synthetic --method corrhash.methods:Hasher --out x",
     "dumps is not a hashing method": "train synthetic --method json:dumps --out x",
     "no model in nowhere": "evaluate nowhere synthetic",

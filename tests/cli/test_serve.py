@@ -50,8 +50,11 @@ def test_serve_warns_about_missing_authentication(collection, served, monkeypatc
     )
     assert "Warning: everyone who can reach ::" in run("serve", collection, "--host", "::").output
     monkeypatch.setenv("CORRHASH_TOKEN", "0123456789abcdef")
-    assert "Warning" not in run("serve", collection, "--host", "0.0.0.0").output
+    said = run("serve", collection, "--host", "0.0.0.0").output
+    assert "Warning: everyone who can reach 0.0.0.0" in said  # searching needs no token
+    assert "The token only protects adding and deleting items." in said
     assert served["token"] is None  # not without --writable
+    assert "Warning" not in run("serve", collection).output
 
 
 def test_token_from_a_file_or_the_environment(collection, served, monkeypatch, tmp_path, capsys):

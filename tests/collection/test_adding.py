@@ -92,8 +92,10 @@ def test_items_without_codes_are_skipped(world, tmp_path):
     assert added.new == 3
     assert set(added.skipped) == {"cut", "gone", "unknown"}
     assert "Cannot decode the image" in added.skipped["cut"]
-    assert "No term of its text" in added.skipped["unknown"]
-    with pytest.raises(InputError, match="No term of 'xyzzy' is in the model's vocabulary"):
+    assert "None of the terms in its text" in added.skipped["unknown"]
+    with pytest.raises(
+        InputError, match="None of the terms in 'xyzzy' are in the model's vocabulary"
+    ):
         collection.search("xyzzy")
 
 

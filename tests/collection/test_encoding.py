@@ -91,7 +91,9 @@ def test_codes_belong_to_the_rows_of_their_modality(model, tmp_path):
     ]
     encoded = encode_records(records, model, store_continuous=True)
     assert [item.key for item in encoded.items] == ["words", "vector", "both"]
-    assert encoded.skipped == {"unknown": "No term of its text is in the model's vocabulary."}
+    assert encoded.skipped == {
+        "unknown": "None of the terms in its text are in the model's vocabulary."
+    }
     rows, codes = encoded.codes["image"]
     assert rows.tolist() == [1, 2]
     np.testing.assert_array_equal(codes.packed, hasher.encode_image(pairs.images[4:6]).packed)

@@ -41,7 +41,7 @@ def test_update_is_atomic(uri, world, tmp_path):
     collection = Collection.create(uri, world.model)
     collection.add(world.records(range(3)))
     before = collection.get("scene 1", FIELDS), collection.search(key="scene 1", k=3)
-    with pytest.raises(InputError, match="Cannot update 'scene 1'. No term of its text"):
+    with pytest.raises(InputError, match="Cannot update 'scene 1'. None of the terms in its text"):
         collection.update("scene 1", image=world.paths[50], text="xyzzy")
     with pytest.raises(InputError, match="Image not found: .*gone.png"):
         collection.update("scene 1", image=tmp_path / "gone.png", text=world.scenes.captions[2])

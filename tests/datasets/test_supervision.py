@@ -31,7 +31,8 @@ def test_labels_are_the_default(split):
     assert taught.validation is split.validation
     share = Similarity.from_labels(split.train.labels).share_similar
     assert said(taught) == (
-        f"Supervision: labels, 12 classes. {100 * share:.3g} % of the training pairs are similar."
+        f"Supervision: labels, 12 classes. {100 * share:.3g}% of image-text combinations in the training "
+        "set are similar."
     )
 
 
@@ -101,7 +102,7 @@ def test_a_single_pseudo_label_is_not_enough(split):
     pairs = replace(split.pairs, texts=np.arange(780)[:, None] % 10 == np.arange(1), labels=None)
     one = replace(split, pairs=pairs)
     assert supervise(one).name == "pairs"
-    ways_out = r"have the same \(column 0\), .*--pseudo-labels FILE.*--supervision pairs"
+    ways_out = r"have the same ones \(column 0\), .*--pseudo-labels FILE.*--supervision pairs"
     with pytest.raises(InputError, match=ways_out):
         supervise(one, pairs_suffice=False)
     with pytest.raises(InputError, match=ways_out):
@@ -125,7 +126,7 @@ def test_pairs_are_similar_to_their_own_text_only(split):
     assert taught.train.labels is None
     assert taught.train.aligned
     np.testing.assert_array_equal(taught.validation.similarity.block(), 2 * np.eye(40) - 1)
-    assert "0.333 % of the training pairs are similar" in said(taught)
+    assert "0.333% of image-text combinations in the training set are similar" in said(taught)
 
 
 def judged_file(split, tmp_path, *, validation=True):
@@ -160,7 +161,7 @@ def test_judgments_train_without_queries(split, tmp_path):
     assert taught.name == "clicks.csv"
     assert "3,600 judgments about training items" in said(taught)
     assert "240 training images and 240 training texts have no judgment" in said(taught)
-    assert f"{62 * 62 - 3600} judgments about queries are skipped, and 0 others" in said(taught)
+    assert f"Skipped {62 * 62 - 3600} judgments that involve queries, and 0 whose" in said(taught)
     assert "1 repeated lines (the first is line" in said(taught)
     assert "similar pairs of validation items" in said(taught)
 
@@ -168,13 +169,15 @@ def test_judgments_train_without_queries(split, tmp_path):
 def test_few_validation_judgments_hold_out_a_tenth(split, tmp_path):
     taught = supervise(split, judged_file(split, tmp_path, validation=False))
     assert taught.validation is None
-    assert "Only 0 similar pairs are among validation items, so a tenth" in said(taught)
+    assert "Only 0 validation pairs are judged similar, so a tenth" in said(taught)
 
 
 def test_judgments_without_training_items_are_rejected(split, tmp_path):
     key = split.query.row_keys()[0]
     (tmp_path / "clicks.csv").write_text(f"{key},{key},1\n")
-    with pytest.raises(InputError, match=r"None of the 1 judgments in .* is about two training"):
+    with pytest.raises(
+        InputError, match=r"None of the 1 judgments in .* is between a training image"
+    ):
         supervise(split, tmp_path / "clicks.csv")
 
 
@@ -192,7 +195,7 @@ def test_empty_texts_are_counted():
     pairs = PairedDataset(np.ones((100, 2)), texts, labels=np.eye(2)[np.arange(100) % 2])
     rows = np.arange(100)
     split = RetrievalSplit(pairs, rows[:80], rows[80:90], rows[90:], rows[:90])
-    assert "3 of 80 training texts have no term of the vocabulary" in said(supervise(split))
+    assert "3 of 80 training texts contain no term from the vocabulary" in said(supervise(split))
 
 
 @pytest.mark.parametrize(

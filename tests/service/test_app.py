@@ -132,7 +132,7 @@ def test_health_and_readiness(service):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"text": "xyzzy"}, "No term of"),
+        ({"text": "xyzzy"}, "None of the terms in"),
         ({"text": TEXT, "where": "row >"}, "Cannot parse the filter"),
         ({"text": TEXT, "where": "rwo > 1"}, "Unknown field 'rwo'. Did you mean 'row'?"),
         ({"text": TEXT, "k": 1000}, "k must be at most 100, got 1000."),
@@ -196,7 +196,8 @@ def test_a_folder_name_does_not_change_messages(collection, generous, monkeypatc
         message = client.post("/api/v1/search/text", json=text).json()["error"]
         assert client.get("/api/v1/info").json()["name"]
     assert message == (
-        "No term of 'dogs.xyzzy' is in the model's vocabulary. Use terms from the training texts."
+        "None of the terms in 'dogs.xyzzy' are in the model's vocabulary. Use terms from the "
+        "training texts."
     )
 
 

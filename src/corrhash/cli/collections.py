@@ -41,9 +41,7 @@ def index(
     collection: CollectionArgument,
     source: Annotated[
         str,
-        typer.Argument(
-            metavar="SOURCE", help=f"Name of a dataset, or path to {FORMATS}."
-        ),
+        typer.Argument(metavar="SOURCE", help=f"Name of a dataset, or path to {FORMATS}."),
     ],
     model: ModelOption = None,
     store_continuous: Annotated[
@@ -197,7 +195,11 @@ def search(
     if as_json:
         sys.stdout.write(json.dumps([as_dict(match, opened) for match in matches]) + "\n")
         return
-    wider = {"broader --where": where, "larger --radius": radius, "smaller --offset": offset or None}
+    wider = {
+        "broader --where": where,
+        "larger --radius": radius,
+        "smaller --offset": offset or None,
+    }
     options = " or ".join(f"a {name}" for name, value in wider.items() if value is not None)
     print_matches(title, matches, offset, hint=options and f"Use {options}.")
     if sheet is not None and matches:
@@ -206,7 +208,9 @@ def search(
 
 def info(
     collection: CollectionArgument,
-    verify: Annotated[bool, typer.Option("--verify", help="Check the stored data for corruption.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check the stored data for corruption.")
+    ] = False,
 ) -> None:
     """Show collection statistics."""
     from corrhash.index import open_index

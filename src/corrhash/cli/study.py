@@ -45,9 +45,7 @@ def run(
     ] = None,
     seeds: Annotated[
         list[int] | None,
-        typer.Option(
-            "--seed", metavar="N", min=0, help="Override the plan's seeds; repeatable."
-        ),
+        typer.Option("--seed", metavar="N", min=0, help="Override the plan's seeds; repeatable."),
     ] = None,
     tune: Annotated[
         bool | None,

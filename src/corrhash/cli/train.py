@@ -98,7 +98,8 @@ def train(
         ),
     ] = None,
     paper_settings: Annotated[
-        bool, typer.Option("--paper-settings", help="Use the hyperparameters from the method's paper.")
+        bool,
+        typer.Option("--paper-settings", help="Use the hyperparameters from the method's paper."),
     ] = False,
     root: RootOption = None,
     data: DataOption = None,

@@ -172,7 +172,9 @@ def _from_pseudo_labels(
         )
     )
     if not len(train):
-        raise InputError(f"No training item contains a term from {path}. Choose more frequent terms.")
+        raise InputError(
+            f"No training item contains a term from {path}. Choose more frequent terms."
+        )
     if _all_alike(train) and or_pairs:
         return _from_pairs(split)
     if _all_alike(train):

@@ -135,9 +135,9 @@ def test_channels_first_images_become_channels_last(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, r"holds the arrays b, i, t. Name those"),
+        ({}, r"contains the arrays b, i, t. Name the image, text and label arrays: --data train="),
         ({"whole": "i t"}, None),
-        ({"whole": "i"}, "Name two or three arrays"),
+        ({"whole": "i"}, "Expected the names of two or three arrays"),
         ({"whole": "i t l"}, r"no array 'l'. It has: b, i, t"),
         ({"train": "i t", "query": "b t"}, "differ in the number of image features"),
     ],
@@ -149,6 +149,16 @@ def test_mistakes_are_explained(tmp_path, options, message):
         return
     with pytest.raises(InputError, match=message):
         load(tmp_path / "a.npz", **options)
+
+
+def test_arrays_to_index_are_recognized_after_renaming(tmp_path):
+    """``corrhash index`` has no option for names of arrays."""
+    np.savez(tmp_path / "a.npz", i=np.ones((20, 4)), t=np.ones((20, 3)))
+    with pytest.raises(InputError, match=r"contains the arrays i, t. Save them under") as raised:
+        read(tmp_path / "a.npz")
+    assert "--data" not in str(raised.value)
+    np.savez(tmp_path / "a.npz", images=np.ones((20, 4)), texts=np.ones((20, 3)))
+    assert read(tmp_path / "a.npz").total == 20
 
 
 def test_damaged_and_pickled_files_are_refused(tmp_path):
@@ -165,5 +175,7 @@ def test_damaged_and_pickled_files_are_refused(tmp_path):
 def test_a_missing_h5py_is_named(tmp_path, monkeypatch):
     save_v73(tmp_path / "a.mat", SPLIT)
     monkeypatch.setitem(sys.modules, "h5py", None)
-    with pytest.raises(InputError, match=r"pip install 'corrhash\[hdf5\]'. Or save it with -v7"):
+    with pytest.raises(
+        InputError, match=r"Save the file with -v7, or install .*'corrhash\[hdf5\]'$"
+    ):
         load(tmp_path / "a.mat")

@@ -148,7 +148,7 @@ LINE = {"image": "a.jpg", "text": "b"}
         ([{**LINE, "split": "train"}] * 3, "No item .* has the split 'query'"),
         ([{**LINE, "split": "train"}, {**LINE, "split": "test"}], "two splits, train and test"),
         ([], "lists no items"),
-        ([["a.jpg", "b"]], "Cannot read line 1 of .*Not a JSON object"),
+        ([["a.jpg", "b"]], "Cannot read line 1 of .*Expected a JSON object"),
     ],
 )
 def test_training_names_the_line_that_is_wrong(tmp_path, lines, message):
@@ -164,7 +164,9 @@ def test_files_that_cannot_be_parsed_are_named(tmp_path):
     with pytest.raises(InputError, match=r"Cannot read .*a.parquet as Parquet"):
         load(tmp_path / "a.parquet")
     (tmp_path / "a.csv").write_text("image,text\na.jpg,a boat, a tree\n")
-    with pytest.raises(InputError, match="line 2 of a.csv .*More cells than the heading"):
+    with pytest.raises(
+        InputError, match="line 2 of a.csv .*This row has more cells than the header"
+    ):
         load(tmp_path / "a.csv")
     (tmp_path / "b.csv").write_bytes(b"image,text\na.jpg,\xe9t\xe9\n")
     with pytest.raises(InputError, match="not UTF-8 text"):
@@ -296,7 +298,7 @@ def test_shards_select_rows_of_a_file_and_files_of_a_folder(tmp_path):
 
 BAD_LINES = {
     "Invalid JSON": "{'image': 1}",
-    "Not a JSON object": "[1]",
+    "Expected a JSON object": "[1]",
     "image must be the path of a file, got 5": '{"image": 5}',
     "needs an image or a text": '{"key": "a"}',
     "number up to 2\\^53": '{"key": "a", "text": "b", "year": 1%s}' % ("0" * 400),

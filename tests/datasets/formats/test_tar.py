@@ -130,6 +130,24 @@ def test_damaged_tar_files_are_named(tmp_path):
         records(tmp_path / "none.tar")
 
 
+def test_items_before_the_damage_are_stored(tmp_path):
+    pairs = make_pairs(50)
+    collection = Collection.create("memory:", Model(CVH(8).fit(pairs)))
+    path = write_tar(
+        tmp_path / "a.tar", [(f"{i}.npy", npy(image)) for i, image in enumerate(pairs.images)]
+    )
+    whole = path.read_bytes()
+    with tarfile.open(path) as tar:
+        middle_of_item_5 = tar.getmember("5.npy").offset_data + 10
+    path.write_bytes(whole[:middle_of_item_5])
+    with pytest.raises(InputError, match="after item '4'"):
+        collection.add(read(path).records, batch=3)
+    assert set(collection.ids_of([f"a/{i}" for i in range(50)])) == {f"a/{i}" for i in range(5)}
+    path.write_bytes(whole)
+    added = collection.add(read(path).records, batch=3)
+    assert (added.new, added.unchanged) == (45, 5)
+
+
 def test_a_collection_reports_skipped_items(tmp_path):
     pairs = make_pairs(50)
     collection = Collection.create("memory:", Model(CVH(8).fit(pairs)))
