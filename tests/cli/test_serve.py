@@ -91,7 +91,7 @@ def test_serve_without_fastapi_names_the_extra():
     for arguments in (["--help"], ["serve", "--help"]):
         answer = said(*arguments)
         assert answer.returncode == 0, answer.stderr
-        assert "Serve a collection" in answer.stdout
+        assert "Serve a search page" in answer.stdout
     answer = said("serve", "photos")
     assert answer.returncode == 2
     assert "pip install 'corrhash[serve]'" in " ".join(answer.stderr.split())

@@ -31,8 +31,8 @@ def test_labels_are_the_default(split):
     assert taught.validation is split.validation
     share = Similarity.from_labels(split.train.labels).share_similar
     assert said(taught) == (
-        f"Supervision: labels, 12 classes. {100 * share:.3g}% of image-text combinations in the training "
-        "set are similar."
+        f"Supervision: labels, 12 classes. {100 * share:.3g}% of image-text combinations in the "
+        "training set are similar."
     )
 
 
@@ -113,7 +113,7 @@ def test_terms_without_training_items_are_rejected(split, tmp_path):
     texts = split.pairs.texts.toarray()
     texts[:, 3] = 0
     (tmp_path / "words.txt").write_text("column 3\n")
-    with pytest.raises(InputError, match=r"No training item contains a term of"):
+    with pytest.raises(InputError, match=r"No training item contains a term from"):
         supervise(
             replace(split, pairs=replace(split.pairs, texts=texts)),
             "pseudo-labels",
@@ -162,8 +162,8 @@ def test_judgments_train_without_queries(split, tmp_path):
     assert "3,600 judgments about training items" in said(taught)
     assert "240 training images and 240 training texts have no judgment" in said(taught)
     assert f"Skipped {62 * 62 - 3600} judgments that involve queries, and 0 whose" in said(taught)
-    assert "1 repeated lines (the first is line" in said(taught)
-    assert "similar pairs of validation items" in said(taught)
+    assert "Ignored repeated lines: 1 (the first is line" in said(taught)
+    assert "validation pairs that are judged similar" in said(taught)
 
 
 def test_few_validation_judgments_hold_out_a_tenth(split, tmp_path):

@@ -162,7 +162,7 @@ def test_hostile_texts_are_not_html(page):
 def test_errors_are_shown_with_samples(page, url):
     page.get_by_label("Search text").fill("xyzzy")
     page.keyboard.press("Enter")
-    page.get_by_text("is in the model's vocabulary").wait_for()
+    page.get_by_text("are in the model's vocabulary").wait_for()
     page.locator("#samples button").first.wait_for()
     vector = {"name": "a.svg", "mimeType": "image/svg+xml", "buffer": b"<svg/>"}
     page.set_input_files("#picture", vector)

@@ -123,18 +123,12 @@ def index(
 
 def search(
     collection: CollectionArgument,
-    text: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT", help="The query text.")
-    ] = None,
-    image: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Search by an image file.")
-    ] = None,
+    text: Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="Query text.")] = None,
+    image: Annotated[Path | None, typer.Option(metavar="FILE", help="Query image.")] = None,
     key: Annotated[
         str | None, typer.Option(help="Search for items similar to the item with this key.")
     ] = None,
-    find: Annotated[str, typer.Option(help="Which codes of items to search: image or text.")] = (
-        "image"
-    ),
+    find: Annotated[str, typer.Option(help="Codes of items to search: image or text.")] = "image",
     k: Annotated[int, typer.Option("--k", "-k", help="Maximum number of matches.")] = 10,
     where: Annotated[
         str | None,

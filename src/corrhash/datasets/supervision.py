@@ -278,14 +278,14 @@ def _notes_on_other_judgments(
     )
     n_similar = by_part.validation.gains().nnz
     if enough:
-        yield f"Validation uses {n_similar:,} pairs that are judged similar."
+        yield f"Validation uses the {n_similar:,} validation pairs that are judged similar."
     else:
         yield (
             f"Only {n_similar:,} validation pairs are judged similar, so a tenth of the training "
             "judgments is held out for validation."
         )
     if repeated:
-        yield f"{len(repeated):,} repeated lines (the first is line {repeated[0]}) are ignored."
+        yield f"Ignored repeated lines: {len(repeated):,} (the first is line {repeated[0]})."
 
 
 def _note_on_empty_texts(train: PairedDataset) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from scipy.io import savemat
 
 from corrhash import InputError
 from corrhash.datasets import load_dataset
-from corrhash.datasets.formats.arrays import load
+from corrhash.datasets.formats.arrays import load, read
 
 RNG = np.random.default_rng(0)
 N = {"tr": 12, "te": 5, "db": 20}

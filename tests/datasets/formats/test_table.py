@@ -144,7 +144,7 @@ LINE = {"image": "a.jpg", "text": "b"}
         ),
         ([{**LINE, "image": "http://a/b.jpg"}], "line 1 .* 'http://a/b.jpg'. Download"),
         ([{**LINE, "image": ""}], "'manifest/0' .* has no image"),
-        ([{**LINE, "split": "quary"}], "the split 'quary'. Use one of: train"),
+        ([{**LINE, "split": "quary"}], "the unknown split 'quary'. Use one of: train"),
         ([{**LINE, "split": "train"}] * 3, "No item .* has the split 'query'"),
         ([{**LINE, "split": "train"}, {**LINE, "split": "test"}], "two splits, train and test"),
         ([], "lists no items"),
@@ -278,8 +278,9 @@ def test_parquet_can_hold_the_bytes_of_images(tmp_path, cell):
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
 def test_feature_vectors_are_a_column(tmp_path, kind):
-    rows = [{"image": "a.png", "features": [0.0, 1.5, 2.0]}]
+    rows = [{"image": "a.png", "features": [0.0, 1.5, 2.0], "path": "/old/a.png", "year": 2015}]
     (record,) = records(write(tmp_path, kind, rows))
+    assert dict(record.metadata) == {"year": 2015}  # other fields become metadata
     np.testing.assert_array_equal(record.image, np.array([0, 1.5, 2], np.float32))
     assert (record.key, record.path) == ("a.png", str(tmp_path / "a.png"))
 

@@ -94,7 +94,7 @@ def test_a_folder_with_images_is_not_read_as_tar_files(tmp_path):
     ("name", "content", "reason"),
     [
         ("1.json", b"{", "Invalid .json member"),
-        ("1.json", b"[1]", ".json member is not an object"),
+        ("1.json", b"[1]", "Expected a JSON object such as .* in the .json member, got"),
         ("1.json", b'{"text": "words", "year": {"a": 1}}', "year"),
         ("1.txt", b"\xff\xfe", ".txt member is not UTF-8"),
         ("1.npy", b"no array", "Invalid .npy member"),

@@ -260,6 +260,8 @@ def read_arrays(path: str | Path) -> dict[str, Any]:
         return {name: array for file in files for name, array in read_arrays(file).items()}
     try:
         return dict(_arrays(path))
+    except InputError:
+        raise
     except FileNotFoundError as error:
         raise InputError(f"File not found: {path}. Check the path.") from error
     except (ValueError, TypeError, OSError, EOFError, BadZipFile) as error:
