@@ -68,7 +68,6 @@ def run(
     """Train and evaluate everything in a plan: datasets, methods, code lengths, seeds.
 
     One JSON file and one file of arrays are written per model. Finished work is never repeated: run
-    One JSON file and one file of arrays are written per model. Finished work is never repeated: run
     the same command again to resume, or pass **--resume** to continue a study from its results.json
     on another machine. Failures are listed at the end and do not stop the study.
 
