@@ -26,7 +26,7 @@ def no_torch(monkeypatch):
 def test_missing_package_names_the_extra(name):
     pairs = make_pairs(50)
     title = METHODS[name].__name__
-    problem = rf"Training {title} needs PyTorch.*'corrhash\[train\]'"
+    problem = rf"Training {title} needs PyTorch.*'corrhash\[train\]'$"
     with pytest.raises(InputError, match=problem) as raised:
         METHODS[name](8).fit(pairs)
     assert isinstance(raised.value, ImportError)
