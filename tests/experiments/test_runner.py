@@ -155,7 +155,7 @@ def test_training_log_of_a_network_is_stored(folder):
     assert np.isnan(result.arrays["log.validation_map"][0])
     assert result.arrays["log.validation_map"][1] == log[1]["validation_map"]
     assert result.facts["validation_map"] == pytest.approx(
-        validation_map(hasher, split.train, split.validation), abs=1e-12
+        validation_map(hasher, split.validation), abs=1e-12
     )
     assert result.facts["params"]["training"]["checkpoint"] is None
 
@@ -201,7 +201,7 @@ def test_evaluation_on_unseen_labels(folder):
 def test_trials_use_validation_items_only(folder, by_hand):
     split, hasher = by_hand
     trial = try_settings(EXPERIMENT, folder / "tried")
-    assert trial["validation_map"] == validation_map(hasher, split.train, split.validation)
+    assert trial["validation_map"] == validation_map(hasher, split.validation)
     kept = find_trial(EXPERIMENT, folder / "tried")
     assert kept["validation_map"] == trial["validation_map"]
     assert "directions" not in kept

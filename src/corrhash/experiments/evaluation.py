@@ -77,10 +77,13 @@ def evaluate_directions(
     return scores
 
 
-def validation_map(hasher: Hasher, train: PairedDataset, validation: PairedDataset) -> float:
-    """Return the mAP@all of validation queries against training items, the mean of directions."""
-    query, database = encode_for_ranking(hasher, validation, train)
-    scores = evaluate_directions(validation, train, query, database)
+def validation_map(hasher: Hasher, validation: PairedDataset) -> float:
+    """Return the mAP@all of validation items among one another, the mean of both directions.
+
+    A database of training items would reward memorizing them.
+    """
+    query, database = encode_for_ranking(hasher, validation, validation)
+    scores = evaluate_directions(validation, validation, query, database)
     return sum(scores[direction].map for direction in DIRECTIONS) / len(DIRECTIONS)
 
 

@@ -302,7 +302,7 @@ def _validation_map(hasher: Hasher, split: RetrievalSplit) -> float | None:
     """Return the validation mAP; None without validation items that have a relevant item."""
     if not len(split.validation):
         return None
-    value = validation_map(hasher, split.train, split.validation)
+    value = validation_map(hasher, split.validation)
     return None if np.isnan(value) else float(value)
 
 
