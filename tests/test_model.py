@@ -137,7 +137,7 @@ def test_model_without_a_training_run_has_no_split(folder):
     (folder / "training.json").unlink()
     model = load_model(folder)
     assert model.training is None
-    with pytest.raises(InputError, match="does not record its training"):
+    with pytest.raises(InputError, match="has no training record"):
         model.load_split("synthetic")
 
 

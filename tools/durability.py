@@ -45,6 +45,8 @@ from corrhash.model import Model  # noqa: E402
 
 BATCH = 20
 READY = b"ready"
+REQUEST_SECONDS = 10
+"""How long a server may take for a request whose client was killed."""
 ACKNOWLEDGED = "acknowledged"
 """The file in which a writer whose power is cut acknowledges batches."""
 
@@ -188,14 +190,28 @@ def check(uri: str, model: Path, writers: Iterable[Writer | Batches]) -> Count:
         count.acknowledged += len(writer.acknowledged) * BATCH
         last = max(writer.acknowledged, default=writer.first - 1)
         for batch in range(writer.first, last + 2):  # one more can have been committed
-            numbers = range(batch * BATCH, (batch + 1) * BATCH)
-            there = collection.index.ids_of([f"item {number}" for number in numbers])
+            there = _stored(collection, batch)
             if batch in writer.acknowledged:
                 count.lost += BATCH - len(there)
             elif len(there) not in (0, BATCH):
                 count.torn += 1
             count.damaged += _damaged(collection, there)
     return count
+
+
+def _stored(collection: Collection, batch: int) -> dict[str, int]:
+    """Return the ids of the stored items of a batch.
+
+    A server can still be busy with the last request of a killed client, so a batch that is stored
+    in part is read again for some seconds.
+    """
+    keys = [f"item {number}" for number in range(batch * BATCH, (batch + 1) * BATCH)]
+    end = time.monotonic() + REQUEST_SECONDS
+    while True:
+        there = collection.index.ids_of(keys)
+        if len(there) in (0, BATCH) or time.monotonic() > end:
+            return there
+        time.sleep(0.2)
 
 
 def _damaged(collection: Collection, ids: dict[str, int]) -> int:

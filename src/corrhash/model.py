@@ -166,8 +166,8 @@ class Model:
         """
         if self.training is None:
             raise InputError(
-                "The model does not record its training, so the split is unknown. Use a model "
-                "folder written by corrhash train."
+                "The model has no training record, so the split is unknown. Use a model folder "
+                "written by corrhash train."
             )
         run, options = self.training, dict(self.training.options)
         if root is not None:

@@ -109,7 +109,7 @@ def test_index_splits_a_dataset_as_in_training(of_seed_3, tmp_path):
 def test_index_needs_the_split_of_a_dataset(of_seed_3, monkeypatch, capsys):
     (of_seed_3 / "model" / "training.json").unlink()
     said = fail(monkeypatch, capsys, "index", of_seed_3, "synthetic")
-    assert "does not record the seed that synthetic was split with" in said
+    assert "the seed that split synthetic is unknown" in said
     kept = ("--model", of_seed_3.parent / "model")
     assert "0 new" in run("index", of_seed_3, "synthetic", *kept).output
 
@@ -276,7 +276,7 @@ MISTAKES = {
     "must end in .jsonl, got 'all'": ["export", "COLLECTION", "--out", "all"],
     "lost when the command ends": ["copy", "COLLECTION", "memory:"],
     "A collection in memory: would be lost": ["index", "memory:", "scenes", "--model", "x"],
-    "--shard must be I/N, such as 0/4 to 3/4, got '4/4'": [
+    "--shard must be I/N with I < N, such as 0/4, got '4/4'": [
         *("index", "COLLECTION", "scenes", "--shard", "4/4"),
     ],
     "Cannot parse the filter 'year >'": ["search", "COLLECTION", "sea", "--where", "year >"],

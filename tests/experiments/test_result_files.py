@@ -163,5 +163,7 @@ def test_packed_average_precisions_keep_their_mean():
 
 def test_other_json_files_are_not_to_be_deleted(tmp_path):
     (tmp_path / "items.json").write_text("[]")
-    with pytest.raises(InputError, match="Pass the folder of corrhash run, or the results.json"):
+    with pytest.raises(
+        InputError, match="Pass the folder written by corrhash run, or the results.json"
+    ):
         load_results(tmp_path / "items.json")

@@ -105,7 +105,7 @@ def index(
     own = Shard.from_environment() if shard is None else Shard.parse(shard)
     if prune and (own.count > 1 or not Path(source).is_dir()):
         got = source if own.count == 1 else f"shard {own.index}/{own.count}"
-        raise InputError(f"--prune needs an existing folder and all of its files, got {got}.")
+        raise InputError(f"--prune needs a whole folder, indexed by one process, got {got}.")
     if own.index and model is not None:
         _wait_for(collection)
     with progress_bars(), caching_in(cache):
@@ -339,8 +339,8 @@ def _dataset_options(source: str, training: TrainingRun | None) -> dict[str, Any
     if training is None:
         if location in DATASETS:
             raise InputError(
-                f"The model does not record the seed that {source} was split with. Pass the "
-                "folder written by corrhash train: --model."
+                f"The model has no training record, so the seed that split {source} is unknown. "
+                "Pass the folder written by corrhash train with --model."
             )
         return {}
     same = location == training.dataset

@@ -81,7 +81,10 @@ def update(
             "Pass keys together with --text, --labels, --set or --remove. Got only one of the two."
         )
     if not keys and table is None and root is None:
-        raise InputError("Pass keys and their changes, --from TABLE or --root DIR.")
+        raise InputError(
+            "Nothing to update. Pass keys with --text, --labels, --set or --remove; or pass --from "
+            "TABLE; or pass --root DIR."
+        )
     opened = open_collection(collection, model, method)
     if root is not None:
         opened.set_root(root)

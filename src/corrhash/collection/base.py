@@ -300,7 +300,9 @@ class SearchableCollection(ABC):
 def check_deletion(keys: str | Iterable[str] | None, where: object) -> list[str] | None:
     """Return the keys to delete as a list; None if items are deleted by a filter only."""
     if keys is None and where is None:
-        raise InputError("Pass keys, a filter (where) or both. Got neither, which deletes nothing.")
+        raise InputError(
+            "Pass keys, a filter (where) or both. Got neither, so nothing was deleted."
+        )
     return [keys] if isinstance(keys, str) else None if keys is None else list(keys)
 
 

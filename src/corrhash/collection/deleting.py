@@ -38,8 +38,8 @@ def prune(index: CodeIndex, folder: str | Path) -> int:
     """Delete the items whose files were below a folder and are gone; return how many."""
     if not Path(folder).is_dir() or not any(Path(folder).iterdir()):
         raise InputError(
-            f"{folder} is empty or not a folder, so nothing was pruned. Connect the disk, or "
-            "delete the items with corrhash delete."
+            f"{folder} is empty or not a folder, so nothing was pruned. If it is on an external "
+            "disk, connect it. To remove the items anyway, use corrhash delete."
         )
     root, top, n_deleted = root_of(index), absolute_path(folder), 0
     ids = index.select("path != ''").tolist()

@@ -51,7 +51,7 @@ def open_source(
     if dataset_location(source) in DATASETS:
         if features is not None:
             raise ParameterError(
-                "features", f"{TABLES_ONLY}, but {source} is a dataset. Remove it."
+                "features", f"{TABLES_ONLY}, but {source} is a dataset. Remove this option."
             )
         part = "database" if part is None else part
         return _open_dataset(source, reader, part, seed, options or {}, shard)
@@ -59,14 +59,14 @@ def open_source(
         raise ParameterError(
             "part",
             f"applies to named datasets only, got {part!r} for {source}. Every item of a file or "
-            "folder is read. Remove it.",
+            "folder is read, so remove this option.",
         )
     format, path = find_format(Path(source))
     known = inspect.signature(format.read).parameters
     how = {name: value for name, value in (options or {}).items() if name in known}
     if features is not None:
         if "features" not in known:
-            raise ParameterError("features", f"{TABLES_ONLY}, got {source}. Remove it.")
+            raise ParameterError("features", f"{TABLES_ONLY}, got {source}. Remove this option.")
         how["features"] = features
     return format.read(path, shard, **how)
 

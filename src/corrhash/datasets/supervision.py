@@ -127,8 +127,9 @@ def check_supervision(
         read_text(pseudo_labels_file)
     if choice not in (None, *CHOICES) and not Path(choice).is_file():
         raise InputError(
-            f"Unknown supervision {str(choice)!r}, and no file of relevance judgments has that "
-            f"path.{did_you_mean(str(choice), CHOICES)} Valid: {', '.join(CHOICES)}, or a file."
+            f"Unknown supervision {str(choice)!r}, and no file exists at that path."
+            f"{did_you_mean(str(choice), CHOICES)} Use one of: {', '.join(CHOICES)}, or the path "
+            "of a file of relevance judgments."
         )
 
 

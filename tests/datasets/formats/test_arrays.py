@@ -135,7 +135,7 @@ def test_channels_first_images_become_channels_last(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, r"contains the arrays b, i, t. Name the image, text and label arrays: --data train="),
+        ({}, r"it contains: b, i, t. Name the image, text and label arrays: --data train="),
         ({"whole": "i t"}, None),
         ({"whole": "i"}, "Expected the names of two or three arrays"),
         ({"whole": "i t l"}, r"no array 'l'. It has: b, i, t"),
@@ -154,7 +154,7 @@ def test_mistakes_are_explained(tmp_path, options, message):
 def test_arrays_to_index_are_recognized_after_renaming(tmp_path):
     """``corrhash index`` has no option for names of arrays."""
     np.savez(tmp_path / "a.npz", i=np.ones((20, 4)), t=np.ones((20, 3)))
-    with pytest.raises(InputError, match=r"contains the arrays i, t. Save them under") as raised:
+    with pytest.raises(InputError, match=r"it contains: i, t. Save them under") as raised:
         read(tmp_path / "a.npz")
     assert "--data" not in str(raised.value)
     np.savez(tmp_path / "a.npz", images=np.ones((20, 4)), texts=np.ones((20, 3)))

@@ -123,7 +123,8 @@ def _read_parts(
     names = {part: of for part, of in given.items() if of} or _known(arrays)
     if "train" not in names or "query" not in names:
         raise InputError(
-            f"{path} contains the arrays {', '.join(sorted(arrays)) or '(none)'}. {way_out}"
+            f"{path} has no arrays with recognized names; it contains: "
+            f"{', '.join(sorted(arrays)) or '(none)'}. {way_out}"
         )
     return _parts(path, arrays, names)
 

@@ -60,7 +60,7 @@ class Shard:
         found = re.fullmatch(r"(\d+)/(\d+)", text)
         index, count = map(int, found.groups()) if found else (0, 0)
         if not index < count:
-            raise ParameterError("shard", f"must be I/N, such as 0/4 to 3/4, got {text!r}.")
+            raise ParameterError("shard", f"must be I/N with I < N, such as 0/4, got {text!r}.")
         return cls(index, count)
 
     @classmethod
