@@ -201,7 +201,7 @@ def test_empty_texts_are_counted():
 @pytest.mark.parametrize(
     ("choice", "pseudo_labels_file", "message"),
     [
-        ("label", None, r"Unknown supervision 'label', and no file.*mean 'labels'\? Valid: labels"),
+        ("label", None, r"Unknown supervision 'label'.*mean 'labels'\? Use one of: labels"),
         ("labels", "w.txt", r"requires the supervision 'pseudo-labels', got 'labels'"),
         (None, "gone.txt", r"Cannot read gone.txt"),
     ],

@@ -28,7 +28,7 @@ def test_a_shard_is_parsed_or_set_by_torchrun(monkeypatch):
 
 @pytest.mark.parametrize("text", ["4/4", "1", "a/b", "-1/2", "0/0"])
 def test_an_invalid_shard_is_rejected(text):
-    with pytest.raises(InputError, match=f"shard must be I/N, .*got '{text}'"):
+    with pytest.raises(InputError, match=f"shard must be I/N with I < N, .*got '{text}'"):
         Shard.parse(text)
 
 
