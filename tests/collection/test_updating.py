@@ -130,8 +130,8 @@ def test_updates_last_until_the_record_changes(uri, world):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"labels": ["a"]}, "Each change needs a 'key', the key of an item, got None"),
-        ({"key": 3}, "Each change needs a 'key', the key of an item, got 3"),
+        ({"labels": ["a"]}, "Each change must have a 'key' that identifies an item, got None"),
+        ({"key": 3}, "Each change must have a 'key' that identifies an item, got 3"),
         ({"key": "scene 0", "path": "x"}, "Cannot update 'path'"),
         ({"key": "scene 0", "metadata": ["x"]}, "metadata must be a dictionary"),
         ({"key": "scene 0", "metadata": {"labels": 1}}, "Invalid metadata field name 'labels'"),

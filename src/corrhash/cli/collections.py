@@ -340,7 +340,7 @@ def _dataset_options(source: str, training: TrainingRun | None) -> dict[str, Any
         if location in DATASETS:
             raise InputError(
                 f"The model has no training record, so the seed that split {source} is unknown. "
-                "Pass the folder written by corrhash train with --model."
+                "Use --model to pass the folder that corrhash train wrote."
             )
         return {}
     same = location == training.dataset

@@ -78,7 +78,7 @@ def update(
     change |= {name: "" for name in ("text", "labels") if name in (removed or [])}
     if bool(keys) != bool(change):
         raise InputError(
-            "Pass keys together with --text, --labels, --set or --remove. Got only one of the two."
+            "Pass both the keys of items and at least one of --text, --labels, --set and --remove."
         )
     if not keys and table is None and root is None:
         raise InputError(

@@ -350,8 +350,8 @@ class Collection(SearchableCollection):
         if ours != theirs:
             raise InputError(
                 f"{uri} differs from {self.uri}: {len(copy):,} and {len(self):,} items, checksums "
-                f"{theirs[:12]} and {ours[:12]}. The copy already contained other items, or one of "
-                "the two collections changed during the copy. Copy to a new URI."
+                f"{theirs[:12]} and {ours[:12]}. The destination already contained other items, or "
+                "one of the two collections changed while copying. Copy to a new URI."
             )
         return copy
 

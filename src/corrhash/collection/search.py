@@ -123,7 +123,7 @@ def find_matches(
     if ranking.k == 0 and where is None and options.radius is None and len(index):
         other = MODALITIES[1 - MODALITIES.index(modality)]
         raise InputError(
-            f"No item of this collection has {modality} codes. Search its {other} codes: "
+            f"No item in this collection has {modality} codes. Search its {other} codes: "
             f"find={other!r} (--find {other} on the command line)."
         )
     ids, distances, scores = ranking.rows, ranking.distances, None

@@ -61,7 +61,7 @@ def _merged(changes: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
         one = dict(change)
         key = one.pop("key", None)
         if not isinstance(key, str) or not key:
-            raise InputError(f"Each change needs a 'key', the key of an item, got {key!r}.")
+            raise InputError(f"Each change must have a 'key' that identifies an item, got {key!r}.")
         for name in one:
             if name not in UPDATABLE:
                 raise InputError(

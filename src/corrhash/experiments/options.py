@@ -182,7 +182,8 @@ class ImageOptions:
             raise InputError(
                 f"{option} applies only when a network is trained on images, but "
                 f"{method.__name__} is trained on feature vectors ({features.name}). Remove "
-                f"{option}, or choose a network method and omit --image-features."
+                f"{option}, or choose a method that trains neural networks and omit "
+                "--image-features."
             )
         known = setting_names(method())
         for name, value in options.items():

@@ -44,7 +44,7 @@ PLUS_NETWORKS = Networks(term_dropout=0.2)
 class CHNPlus(NetworkHasher):
     """CHN-plus: CHN taught by label classifiers, with balanced pairs and regularized networks.
 
-    The default method of corrhash, not the one of the paper: that is
+    The default method of corrhash. It is not the published method, which is
     :class:`~corrhash.methods.chn.CHN`. Learns from labels, from relevance judgments of images and
     texts, which need not be aligned, or from the pairing alone.
 
@@ -62,8 +62,8 @@ class CHNPlus(NetworkHasher):
         ``"item"`` for every image and every text, True over the batch as a whole, False for none.
         Without them, codes collapse if similar pairs are rare.
     label_teacher : whether label classifiers are trained first, and their predictions replace the
-        labels in P_ij. It takes effect only with labels and on feature vectors: raw images would
-        take twice as long.
+        labels in P_ij. It takes effect only with labels and feature vectors; on raw images it is
+        not used.
     refine_neighbours : number of nearest training items whose codes refine the code of a query; 0
         turns query refinement off. 20 improves short codes.
     networks : architecture of the two networks.
