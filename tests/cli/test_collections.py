@@ -69,7 +69,7 @@ def test_index_a_folder_of_images(world, model, tmp_path, monkeypatch, capsys):
     found = run("search", tmp_path / "c", "--image", world.paths[1]).output
     assert "deep/2.PNG" in found
     said = fail(monkeypatch, capsys, "search", tmp_path / "c", "sea", "--find", "text")
-    assert "No item of" in said
+    assert "No item in" in said
     assert "--find image" in said
 
 

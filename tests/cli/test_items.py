@@ -101,8 +101,8 @@ def test_update_from_a_table(collection, world, tmp_path):
     ("arguments", "message"),
     [
         ([], "Nothing to update. Pass keys with --text, --labels, --set or --remove"),
-        (["0.png"], "Pass keys together with --text, --labels, --set or --remove"),
-        (["--text", "sea"], "Pass keys together with --text, --labels, --set or --remove"),
+        (["0.png"], "Pass both the keys of items and at least one of --text, --labels"),
+        (["--text", "sea"], "Pass both the keys of items and at least one of --text, --labels"),
         (["0.png", "--set", "year"], "--set must be NAME=VALUE, got 'year'"),
         (["0.png", "--set", "year="], "--set must be NAME=VALUE, got 'year='"),
         (["0.png", "--set", "labels=3"], "Invalid metadata field name 'labels'"),
@@ -189,7 +189,7 @@ def test_index_prunes_only_missing_files_of_the_folder(
     shutil.rmtree(other)
     for how in ([other], [photos, "--shard", "0/2"], ["scenes"]):
         said = fail(monkeypatch, capsys, "index", collection, *how, "--prune")
-        assert "--prune needs a whole folder, indexed by one process" in said
+        assert "--prune needs a folder that one process indexes" in said
     assert len(Collection.open(collection)) == 6
 
 

@@ -175,9 +175,7 @@ def test_few_validation_judgments_hold_out_a_tenth(split, tmp_path):
 def test_judgments_without_training_items_are_rejected(split, tmp_path):
     key = split.query.row_keys()[0]
     (tmp_path / "clicks.csv").write_text(f"{key},{key},1\n")
-    with pytest.raises(
-        InputError, match=r"None of the 1 judgments in .* is between a training image"
-    ):
+    with pytest.raises(InputError, match=r"None of the 1 judgments in .* relates a training image"):
         supervise(split, tmp_path / "clicks.csv")
 
 

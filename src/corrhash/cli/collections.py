@@ -105,7 +105,7 @@ def index(
     own = Shard.from_environment() if shard is None else Shard.parse(shard)
     if prune and (own.count > 1 or not Path(source).is_dir()):
         got = source if own.count == 1 else f"shard {own.index}/{own.count}"
-        raise InputError(f"--prune needs a whole folder, indexed by one process, got {got}.")
+        raise InputError(f"--prune needs a folder that one process indexes, got {got}.")
     if own.index and model is not None:
         _wait_for(collection)
     with progress_bars(), caching_in(cache):

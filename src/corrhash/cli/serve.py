@@ -62,8 +62,8 @@ def serve(
     token = read_token(token_file, os.environ.get("CORRHASH_TOKEN"))
     if writable and token is None:
         raise InputError(
-            "--writable needs a token. Write a long random string to a file and pass it with "
-            "--token-file, or set CORRHASH_TOKEN."
+            "--writable needs a token. Write a long random string to a file and pass the file with "
+            "--token-file, or set CORRHASH_TOKEN to the string."
         )
     if not server.is_loopback(host):
         scope = "" if token is None else " The token only protects adding and deleting items."

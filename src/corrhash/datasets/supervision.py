@@ -121,7 +121,7 @@ def check_supervision(
     if pseudo_labels_file is not None and choice not in (None, "pseudo-labels"):
         raise ParameterError(
             "pseudo_labels_file",
-            f"requires the supervision 'pseudo-labels', got {str(choice)!r}. Remove either.",
+            f"requires the supervision 'pseudo-labels', got {str(choice)!r}. Drop one option.",
         )
     if pseudo_labels_file is not None:
         read_text(pseudo_labels_file)
@@ -203,8 +203,8 @@ def _from_judgments(split: RetrievalSplit, path: Path) -> Supervision:
     by_part = split_judgments(judgments.triples, split)
     if not by_part.train.n_judged:
         raise InputError(
-            f"None of the {len(judgments.triples):,} judgments in {path} is between a training "
-            "image and a training text. Add judgments about training items; those about queries or "
+            f"None of the {len(judgments.triples):,} judgments in {path} relates a training image "
+            "to a training text. Add judgments about training items; those about queries or "
             "validation items are not used for training."
         )
     train, validation = (
