@@ -1,9 +1,10 @@
 """Label classifiers that teach CHN-plus: how likely two items are to share a label.
 
-Two networks predict the labels of images and of texts. Labels of training items say that two items
-are similar or not; the predictions say how surely an item with such features has each label, which
-generalizes better. With p and q the probabilities of the labels of two items, the probability that
-they share one is 1 - Π_c (1 - p_c q_c), if labels are independent given the features.
+Two networks predict the labels of images and of texts. A label states whether an item has a
+concept; a predicted probability also reflects how reliably such features indicate it, and codes
+that are trained on it generalize better. With p and q the probabilities of the labels of two items,
+the probability that they share one is 1 - Π_c (1 - p_c q_c), if labels are independent given the
+features.
 """
 
 from __future__ import annotations
