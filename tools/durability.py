@@ -259,8 +259,8 @@ def kill_writers(uri: str, model: Path, rounds: int, seed: int = 0) -> Count:
 def kill_one_of_two(uri: str, model: Path, rounds: int, seed: int = 0) -> Count:
     """Kill one of two writers while the other one and a reader continue.
 
-    The reader of a folder never sees a batch in part. A search on Milvus can, while the server
-    stores the batch, so there only what remains stored counts.
+    The reader of a folder must never see a batch in part. Searches on Milvus are not isolated from
+    writes, so there only what remains stored counts.
     """
     rng, total, first = random.Random(seed), Count(), 0
     reader = Collection.open(uri, model)
