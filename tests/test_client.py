@@ -7,7 +7,7 @@ from PIL import Image
 from corrhash import Client, InputError, Record
 from corrhash.client import _png
 from corrhash.datasets.records import UnreadableRecord
-from corrhash.index.filters import parse_filter
+from corrhash.index.filter_grammar import parse_filter
 from corrhash.service.app import create_app
 from corrhash.service.limits import Limits
 from corrhash.service.uploads import decode_image

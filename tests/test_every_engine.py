@@ -1,12 +1,18 @@
 """The contract of CodeIndex, checked for every engine against a stable sort."""
 
+import time
+from threading import Event, Thread, current_thread
+
 import numpy as np
 import pytest
 
 from corrhash import Codes, InputError
 from corrhash.index import ENGINES, Item, open_index
-from corrhash.index.filters import holds, parse_filter
+from corrhash.index.filter_grammar import parse_filter
+from corrhash.index.filters import holds
 from corrhash.index.items import FIELDS, MODALITIES
+from corrhash.index.memory import MemoryIndex
+from corrhash.index.time_limit import TimeLimitError, time_limit
 from tests.engine_uris import new_uri
 
 pytestmark = pytest.mark.parametrize("scheme", list(ENGINES))
@@ -385,3 +391,58 @@ def test_long_filter_is_not_limited_by_depth(uri):
     index.add([0, 1, 2], codes, [Item(str(i), metadata={"year": i}) for i in range(3)])
     where = " or ".join(f"year = {year}" for year in range(1, 2_000))
     assert sorted(index.search(codes[:1], 3, where=where).rows[0]) == [1, 2]
+
+
+def test_long_conjunction_is_not_limited_by_depth(uri):
+    index = open_index(uri, 16)
+    codes = random_codes(3, 16)
+    index.add([0, 1, 2], codes, [Item(str(i), metadata={"year": i}) for i in range(3)])
+    where = " and ".join(f"year != {year}" for year in range(1, 2_000))
+    assert index.select(where).tolist() == [0]
+
+
+SLOW_FILTER = " or ".join(f"text = 'x{number}'" for number in range(2000))
+
+
+@pytest.fixture
+def many_texts(uri):
+    index, n = open_index(uri, 16), 1000
+    index.add(np.arange(n), random_codes(n, 16), [Item(str(i), f"text {i}") for i in range(n)])
+    return index
+
+
+def test_time_limit_ends_a_slow_filter(many_texts):
+    query = random_codes(1, 16)
+    began = time.monotonic()
+    with time_limit(0.1), pytest.raises(TimeLimitError, match="took longer than 0.1 s"):
+        many_texts.search(query, 3, where=SLOW_FILTER)
+    with time_limit(0.1), pytest.raises(TimeLimitError):
+        many_texts.select(SLOW_FILTER)
+    assert time.monotonic() - began < 20  # also on a busy machine
+    with time_limit(60):
+        assert many_texts.search(query, 3, where="text = 'text 7'").rows.tolist() == [[7]]
+        assert many_texts.select("text = 'text 7'").tolist() == [7]
+    assert many_texts.search(query, 3, where="text = 'text 8'").rows.tolist() == [[8]]
+
+
+def test_nobody_waits_for_a_slow_filter(many_texts, monkeypatch):
+    """The slow filter stops in the middle until all other requests are answered."""
+    query, go = random_codes(1, 16), Event()
+    many_texts.search(query, 3)  # loads the codes
+
+    def wait_if_slow():
+        assert current_thread() is not slow or go.wait(60)
+
+    slow = Thread(target=many_texts.search, args=(query, 3), kwargs={"where": "text > 'text 8'"})
+    engine = "milvus" if "Milvus" in repr(many_texts) else "sqlite_filters"
+    engine = "memory" if isinstance(many_texts, MemoryIndex) else engine
+    monkeypatch.setattr(f"corrhash.index.{engine}.check_time", wait_if_slow)
+    slow.start()
+    time.sleep(0.05)
+    assert many_texts.search(query, 3).k == 3
+    assert many_texts.search(query, 3, where="key = '7'").rows.tolist() == [[7]]
+    many_texts.upsert([7], query, [Item("7", "new")])
+    assert many_texts.get([7])[0].text == "new"
+    assert slow.is_alive()
+    go.set()
+    slow.join()

@@ -24,7 +24,8 @@ from corrhash.collection.base import (
 from corrhash.datasets.images import open_image, shrink_for_upload
 from corrhash.datasets.records import Record, UnreadableRecord, as_record, parse_labels
 from corrhash.errors import InputError, StorageError
-from corrhash.index.filters import Filter, format_filter
+from corrhash.index.filter_grammar import format_filter
+from corrhash.index.filters import Filter
 from corrhash.index.items import SHOWN, Item, check_fields
 
 BATCH = 50

@@ -18,7 +18,7 @@ from corrhash.datasets import PairedDataset, Reader, Vocabulary, make_pairs
 from corrhash.datasets.image_features import ImageFeatures
 from corrhash.index import ENGINES, FOLDER, engine_of
 from corrhash.index.base import checksum
-from corrhash.index.filters import parse_filter
+from corrhash.index.filter_grammar import parse_filter
 from corrhash.methods import METHODS
 from corrhash.model import Model
 from tests.collection.world import N, same

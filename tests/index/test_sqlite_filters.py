@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from corrhash.index import open_index
-from corrhash.index.filters import parse_filter
+from corrhash.index.filter_grammar import parse_filter
 from corrhash.index.sqlite_filters import as_sql
 from corrhash.index.sqlite_storage import DATABASE_FILE
 

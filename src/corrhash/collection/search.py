@@ -21,7 +21,7 @@ from corrhash.datasets.base import is_empty_text
 from corrhash.datasets.images import open_image
 from corrhash.errors import InputError
 from corrhash.index.base import CodeIndex
-from corrhash.index.filters import as_filter
+from corrhash.index.filter_grammar import as_filter
 from corrhash.index.items import MODALITIES, SHOWN, Item
 from corrhash.index.ranking import NO_ROW, Ranking
 from corrhash.model import Model

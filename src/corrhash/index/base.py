@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from corrhash._progress import report
 from corrhash.codes import Codes, check_codes, check_same_bits
 from corrhash.errors import InputError, ParameterError, did_you_mean
-from corrhash.index.filters import TEXT_FIELDS, Filter, as_filter, field_names
+from corrhash.index.filter_grammar import as_filter
+from corrhash.index.filters import TEXT_FIELDS, Filter, field_names
 from corrhash.index.items import (
     FIELDS,
     SHOWN,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,7 @@ class CodeTables:
         self.tables = {modality: CodeTable(n_bits) for modality in MODALITIES}
         self._passing: tuple[str, NDArray[np.int64]] | None = None  # filter, ascending ids
         self._filtered: dict[str, TableView] = {}  # by modality, for the same filter
+        self._n_changes = 0
 
     def use_multi_index(self) -> None:
         """Build multi-indexes for views to come."""
@@ -50,7 +51,7 @@ class CodeTables:
 
     def replace(self, ids: NDArray[np.int64], codes: Mapping[str, IdsAndCodes]) -> None:
         """Store codes by modality, and delete what else is stored under ``ids``."""
-        self.clear_filter()
+        self._change()
         for modality, table in self.tables.items():
             new, of_modality = codes.get(modality, (ids[:0], None))
             if len(ids):
@@ -60,7 +61,7 @@ class CodeTables:
 
     def delete(self, ids: NDArray[np.int64]) -> None:
         """Delete ids in both modalities, where they exist."""
-        self.clear_filter()
+        self._change()
         for table in self.tables.values():
             table.delete(ids)
 
@@ -71,10 +72,7 @@ class CodeTables:
 
     def ids(self) -> NDArray[np.int64]:
         """Return all ids, ascending."""
-        image, text = (self.tables[modality].ids for modality in MODALITIES)
-        if not len(text) or np.array_equal(image, text):
-            return image
-        return np.union1d(image, text)
+        return _union(*(self.tables[modality].ids for modality in MODALITIES))
 
     def within(self, ranges: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the stored ids in (n, 2) ranges, whose ends belong to them."""
@@ -85,33 +83,43 @@ class CodeTables:
             found += [table.ids[i:j] for i, j in zip(start, stop, strict=True) if i < j]
         return np.unique(np.concatenate(found))
 
-    def clear_filter(self) -> None:
-        """Forget which items passed the last filter."""
+    def _change(self) -> None:
+        self._n_changes += 1
         self._passing = None
         self._filtered.clear()
 
-    def view(
-        self,
-        modality: str,
-        where: Filter | None,
-        passing: Callable[[Filter], NDArray[np.int64]],
-    ) -> TableView:
+    def view(self, modality: str, where: Filter | None) -> TableView | None:
         """Return the codes of one modality that pass a filter.
 
-        ``passing`` returns the ascending ids that pass a filter. It is called only if the filter is
-        another than the last one, or codes have changed.
+        None means that the filter is another than the last one, or that codes have changed. Then
+        evaluate it for the ids of a :meth:`snapshot`, without the lock, and :meth:`remember` them.
         """
         if where is None:
             return self.tables[modality].view()
-        text = repr(where)  # as text, because 1 equals True but the filters differ
-        if self._passing is None or self._passing[0] != text:
-            self.clear_filter()
-            self._passing = text, passing(where)
+        if self._passing is None or self._passing[0] != _key(where):
+            return None
         if modality not in self._filtered:
-            view = self.tables[modality].view()
-            rows, _ = rows_of(view.ids, self._passing[1])
-            self._filtered[modality] = view.take(rows)
+            self._filtered[modality] = self.tables[modality].view().of(self._passing[1])
         return self._filtered[modality]
+
+    def snapshot(self) -> Snapshot:
+        """Return all codes as they are now."""
+        views = {modality: table.view() for modality, table in self.tables.items()}
+        return Snapshot(views, self._n_changes)
+
+    def remember(self, where: Filter, passing: NDArray[np.int64], seen: Snapshot) -> None:
+        """Keep the ascending ids that pass a filter, unless codes have changed."""
+        if seen.n_changes == self._n_changes:
+            self._passing = _key(where), passing
+            self._filtered.clear()
+
+
+def _key(where: Filter) -> str:
+    return repr(where)  # as text, because 1 equals True but the filters differ
+
+
+def _union(image: NDArray[np.int64], text: NDArray[np.int64]) -> NDArray[np.int64]:
+    return image if not len(text) or np.array_equal(image, text) else np.union1d(image, text)
 
 
 class CodeTable:
@@ -242,6 +250,10 @@ class TableView:
         planes = np.ascontiguousarray(self.planes[:, rows])
         return TableView(self.ids[rows], planes, self.n_bits)
 
+    def of(self, ids: NDArray[np.int64]) -> TableView:
+        """Return the rows of some ids, given in ascending order, where they exist."""
+        return self.take(rows_of(self.ids, ids)[0])
+
     def nearest(self, queries: Codes, k: int, threads: int | None = None) -> Ranking:
         """Return the ``k`` nearest ids of each query, or all of them if there are fewer."""
         k = min(k, len(self.ids))
@@ -263,6 +275,18 @@ class TableView:
         """Return the positions of those ids that exist, and their codes."""
         rows, exists = rows_of(self.ids, ids)
         return np.flatnonzero(exists), Codes.from_planes(self.planes[:, rows], self.n_bits)
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """The codes of both modalities at one moment."""
+
+    views: dict[str, TableView]
+    n_changes: int
+
+    def ids(self) -> NDArray[np.int64]:
+        """Return all ids, ascending."""
+        return _union(*(self.views[modality].ids for modality in MODALITIES))
 
 
 def rows_of(

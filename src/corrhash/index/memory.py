@@ -14,10 +14,14 @@ from numpy.typing import NDArray
 from corrhash.codes import Codes, check_n_bits
 from corrhash.errors import InputError
 from corrhash.index.base import CodeIndex
-from corrhash.index.code_table import CodeTables
+from corrhash.index.code_table import CodeTables, Snapshot
 from corrhash.index.filters import Filter, as_test
 from corrhash.index.items import Entries, Item, by_modality
 from corrhash.index.ranking import Ranking
+from corrhash.index.time_limit import check_time
+
+CHECKED = 32
+"""Items that a filter is evaluated for before the time limit is checked again."""
 
 _EMPTY = Item()  # stands for items that were not given
 
@@ -129,17 +133,33 @@ class MemoryIndex(CodeIndex):
 
     def _search(self, queries: Codes, k: int, modality: str, where: Filter | None) -> Ranking:
         with self._lock:
-            view = self._codes.view(modality, where, self._passing)
+            view = self._codes.view(modality, where)
+        if view is None:
+            assert where is not None
+            passing, seen = self._passing(where)
+            view = seen.views[modality].of(passing)
         return view.nearest(queries, k, self.threads)
 
-    def _passing(self, where: Filter) -> NDArray[np.int64]:
-        passes, ids = as_test(where), self._codes.ids()
-        items = (self._items.get(number, _EMPTY) for number in ids.tolist())
-        return ids[[passes(item.fields()) for item in items]]
+    def _passing(self, where: Filter) -> tuple[NDArray[np.int64], Snapshot]:
+        """Return the ids that pass a filter, and the codes that they were selected from.
+
+        Nobody waits for a slow filter: the lock is held only while the items are listed.
+        """
+        with self._lock:
+            seen = self._codes.snapshot()
+            ids = seen.ids()
+            items = [self._items.get(number, _EMPTY) for number in ids.tolist()]
+        passes, passed = as_test(where), []
+        for start in range(0, len(items), CHECKED):
+            check_time()
+            passed += [passes(item.fields()) for item in items[start : start + CHECKED]]
+        passing = ids[np.array(passed, dtype=bool)]
+        with self._lock:
+            self._codes.remember(where, passing, seen)
+        return passing, seen
 
     def _select(self, where: Filter) -> NDArray[np.int64]:
-        with self._lock:
-            return self._passing(where)
+        return self._passing(where)[0]
 
     def _metadata_names(self) -> list[str]:
         with self._lock:

@@ -43,8 +43,10 @@ from corrhash.index.milvus_storage import (
     rows_in,
 )
 from corrhash.index.ranking import NO_ROW, Ranking
+from corrhash.index.time_limit import check_time, seconds_left, time_limit_error
 
 with optional_packages("The engine milvus://"):
+    from grpc import RpcError
     from pymilvus import DataType, MilvusClient, MilvusException
 
 FORMAT = "corrhash collection 2"
@@ -62,6 +64,9 @@ ROWS = 1000
 
 RETRY_SECONDS = 300.0
 """How long requests to an unavailable server are repeated: some restart within minutes."""
+
+MIN_TIMEOUT = 0.01
+"""Least seconds for a request shortly before a time limit."""
 
 CONNECT_SECONDS = 10.0
 """How long the first connection is tried: the URI may be wrong."""
@@ -122,7 +127,13 @@ class MilvusIndex(CodeIndex):
     def _call(self, method: str, **arguments: Any) -> Any:
         """Send a request, and repeat it while the server is unavailable: all are idempotent."""
         call = getattr(self._client, method)
-        return _request(self._uri, lambda: call(collection_name=self._name, **arguments))
+
+        def send() -> Any:
+            left = seconds_left()
+            timeout = {} if left is None else {"timeout": max(left, MIN_TIMEOUT)}
+            return call(collection_name=self._name, **arguments, **timeout)
+
+        return _request(self._uri, send)
 
     def _rows(self, where: str, columns: Sequence[str]) -> list[dict[str, Any]]:
         """Return some columns of the rows that an expression selects, in order of number."""
@@ -280,6 +291,7 @@ class MilvusIndex(CodeIndex):
         )
         ids: list[int] = []
         while page := pages.next():
+            check_time()
             ids += [int(row["pk"]) // 2 for row in page]
         pages.close()
         return sorted(ids)
@@ -304,25 +316,28 @@ def _request(uri: str, send: Callable[[], Any], seconds: float | None = None) ->
     end = time.monotonic() + (RETRY_SECONDS if seconds is None else seconds)
     pause = 0.1
     while True:
+        check_time()
         try:
             return send()
-        except MilvusException as error:
-            if not _is_unavailable(error):
+        except (MilvusException, RpcError) as error:
+            message = str(getattr(error, "message", error))
+            left = seconds_left()
+            if left is not None and left < pause and "connect" not in message.lower():
+                raise time_limit_error() from error
+            if not _is_unavailable(message):
+                raise StorageError(f"Milvus at {uri} refused the request: {message}.") from error
+            if time.monotonic() > end or (left is not None and left < pause):
                 raise StorageError(
-                    f"Milvus at {uri} refused the request: {error.message}."
-                ) from error
-            if time.monotonic() > end:
-                raise StorageError(
-                    f"Milvus at {uri} does not respond ({error.message}). Start the server, or "
-                    "check host and port.",
+                    f"Milvus at {uri} does not respond ({message}). Start the server, or check "
+                    "host and port.",
                     "busy",
                 ) from error
         time.sleep(pause)
         pause = min(2 * pause, 3.0)
 
 
-def _is_unavailable(error: MilvusException) -> bool:
-    return any(words in str(error.message).lower() for words in UNAVAILABLE)
+def _is_unavailable(message: str) -> bool:
+    return any(words in message.lower() for words in UNAVAILABLE)
 
 
 def _look(client: Any, name: str, uri: str) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import get_ident
 from typing import Any
@@ -22,7 +22,7 @@ from corrhash._files import make_folder
 from corrhash.codes import Codes, check_n_bits
 from corrhash.errors import InputError, StorageError
 from corrhash.index.base import CodeIndex, check_stored_bits
-from corrhash.index.code_table import CodeTables
+from corrhash.index.code_table import CodeTables, TableView
 from corrhash.index.filters import Filter
 from corrhash.index.items import Entries, Item
 from corrhash.index.ranking import Ranking
@@ -183,27 +183,44 @@ class SQLiteIndex(CodeIndex):
         return np.sort(np.concatenate(found))
 
     def _search(self, queries: Codes, k: int, modality: str, where: Filter | None) -> Ranking:
-        with self._current_codes(where) as connection:
-
-            def ids(where: Filter) -> NDArray[np.int64]:
-                every = self._codes.ids()
-                return every[passing(connection, where, every)]
-
-            view = self._codes.view(modality, where, ids)
+        with self._current_codes():
+            view = self._codes.view(modality, where)
+        if view is None:
+            assert where is not None
+            view = self._filtered(modality, where)
         return view.nearest(queries, k, self.threads)
 
-    @contextmanager
-    def _current_codes(self, where: Filter | None = None) -> Iterator[sqlite3.Connection]:
-        """Bring the codes in memory up to date; with a filter, read the same version inside."""
+    def _filtered(self, modality: str, where: Filter) -> TableView:
+        """Return the codes that pass a filter, all of one version of the database.
+
+        Nobody waits for a slow filter: the lock is held only to bring the codes up to date.
+        """
         connections = self._connections
-        with connections.lock, reporting(self._path), connections.lend() as connection:
-            if where is None and _newest(connection) == self._version:
-                yield connection
-                return
-            connection.execute("BEGIN")
-            self._refresh(connection)
-            yield connection
+        with reporting(self._path), ExitStack() as loan:
+            with connections.lock:
+                connection = loan.enter_context(connections.lend())
+                connection.execute("BEGIN")
+                self._refresh(connection)
+                codes = self._codes
+                seen = codes.snapshot()
+            ids = seen.ids()
+            passed = ids[passing(connection, where, ids)]
             connection.execute("COMMIT")
+        with connections.lock:
+            codes.remember(where, passed, seen)
+        return seen.views[modality].of(passed)
+
+    @contextmanager
+    def _current_codes(self) -> Iterator[None]:
+        """Bring the codes in memory up to date, and let no other thread change them inside."""
+        connections = self._connections
+        with connections.lock:
+            with reporting(self._path), connections.lend() as connection:
+                if _newest(connection) != self._version:
+                    connection.execute("BEGIN")
+                    self._refresh(connection)
+                    connection.execute("COMMIT")
+            yield
 
     def _refresh(self, connection: sqlite3.Connection) -> None:
         """Read the codes that were written since the last time."""
@@ -218,10 +235,11 @@ class SQLiteIndex(CodeIndex):
             changed = read_codes(connection, self.n_bits, CHANGED, self._version)
             self._codes.replace(self._codes.within(np.array(runs)), changed)
         else:
-            self._codes = CodeTables(self.n_bits)
+            codes = CodeTables(self.n_bits)
             if self._multi_index:
-                self._codes.use_multi_index()
-            self._codes.replace(np.empty(0, np.int64), read_codes(connection, self.n_bits))
+                codes.use_multi_index()
+            codes.replace(np.empty(0, np.int64), read_codes(connection, self.n_bits))
+            self._codes = codes  # once complete: reading can fail
         self._version = newest
 
     def _select(self, where: Filter) -> NDArray[np.int64]:

@@ -14,6 +14,7 @@ from threading import Condition, Lock, RLock, get_ident
 from weakref import WeakSet
 
 from corrhash.errors import InputError, StorageError
+from corrhash.index.time_limit import check_time
 
 BUSY_SECONDS = 60.0
 """How long a writer waits for another one, and a fork for the connections in use."""
@@ -210,6 +211,8 @@ def reporting(path: Path, action: str = "read") -> Iterator[None]:
             f"The text {error.object!r} is not valid Unicode. Correct or omit it."
         ) from error
     except (sqlite3.Error, OSError, ValueError, KeyError, TypeError) as error:
+        if getattr(error, "sqlite_errorname", "") == "SQLITE_INTERRUPT":
+            check_time()
         raise _storage_error(path, action, error) from error
 
 

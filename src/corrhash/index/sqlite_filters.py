@@ -10,9 +10,16 @@ from numpy.typing import NDArray
 from corrhash.index.code_table import rows_of
 from corrhash.index.filters import TEXT_FIELDS, And, Compare, Filter, HasLabel, Not, Or, kind_of
 from corrhash.index.sqlite_storage import parse_ids
+from corrhash.index.time_limit import check_time, seconds_left
 
 if TYPE_CHECKING:
     import sqlite3
+
+PROGRESS_STEPS = 10_000
+"""Steps of SQLite's virtual machine between two looks at the time limit, about a millisecond."""
+
+CONJUNCTION = 100
+"""Comparisons of one statement; SQLite refuses expressions deeper than 1,000."""
 
 
 def passing(
@@ -22,9 +29,23 @@ def passing(
 
     Each comparison reads an index of the database once; masks are combined in memory.
     """
+    if seconds_left() is None:
+        return _passing(connection, where, ids)
+    # SQLite calls the handler while it works, and stops with an error if the answer is True.
+    connection.set_progress_handler(lambda: (seconds_left() or 0) <= 0, PROGRESS_STEPS)
+    try:
+        return _passing(connection, where, ids)
+    finally:
+        connection.set_progress_handler(None, 0)
+
+
+def _passing(
+    connection: sqlite3.Connection, where: Filter, ids: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    check_time()
     match where:
         case Not(part):
-            return ~passing(connection, part, ids)
+            return ~_passing(connection, part, ids)
         case And(parts):
             mask = np.ones(len(ids), dtype=bool)
             ranges: dict[tuple[str, str | None], list[Compare]] = {}
@@ -32,9 +53,11 @@ def passing(
                 if isinstance(part, Compare):  # all comparisons of a field are one range
                     ranges.setdefault((part.field, kind_of(part.value)), []).append(part)
                 else:
-                    mask &= passing(connection, part, ids)
+                    mask &= _passing(connection, part, ids)
             for comparisons in ranges.values():
-                mask &= _mask(ids, select_ids(connection, *as_sql(*comparisons)))
+                for start in range(0, len(comparisons), CONJUNCTION):
+                    some = comparisons[start : start + CONJUNCTION]
+                    mask &= _mask(ids, select_ids(connection, *as_sql(*some)))
             return mask
         case Or(parts):
             mask = np.zeros(len(ids), dtype=bool)
@@ -42,7 +65,7 @@ def passing(
                 if isinstance(part, (Compare, HasLabel)):
                     mask[rows_of(ids, select_ids(connection, *as_sql(part)))[0]] = True
                 else:
-                    mask |= passing(connection, part, ids)
+                    mask |= _passing(connection, part, ids)
             return mask
         case _:
             return _mask(ids, select_ids(connection, *as_sql(where)))
