@@ -179,6 +179,20 @@ def test_dense_and_sparse_texts_give_the_same_codes(name, pairs, fitted):
     np.testing.assert_allclose(dense, hasher.embed_text(pairs.texts), atol=1e-9)
 
 
+def test_embeddings_of_texts_are_learned_from(name, pairs, tmp_path):
+    """Vectors of a text encoder are dense, have negative entries and unit length."""
+    rotation = np.random.default_rng(5).normal(size=(pairs.texts.shape[1], 48))
+    texts = pairs.texts @ rotation
+    texts = (texts / np.linalg.norm(texts, axis=1, keepdims=True).clip(1e-9)).astype(np.float32)
+    hasher = quick(name).fit(replace(pairs, texts=texts).take(slice(0, 300)))
+    codes = hasher.encode_text(texts[300:400])
+    assert len(np.unique(codes.packed, axis=0)) > 1
+    hasher.save(tmp_path)
+    np.testing.assert_array_equal(
+        Hasher.load(tmp_path).encode_text(texts[300:400]).packed, codes.packed
+    )
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.bool_])
 def test_small_integer_texts_give_the_same_codes(name, pairs, fitted, dtype):
     part = pairs.take(slice(0, 600))

@@ -20,6 +20,7 @@ EXTRAS = {
     "pydantic": ("Pydantic", "serve"),
     "pymilvus": ("PyMilvus", "milvus"),
     "sklearn": ("scikit-learn", "train"),
+    "tokenizers": ("Tokenizers", "onnx"),
     "snowballstemmer": ("snowballstemmer", "stemming"),
     "starlette": ("Starlette", "serve"),
     "torch": ("PyTorch", "train"),

@@ -15,7 +15,7 @@ import numpy as np
 from corrhash._files import atomic_write, make_folder, replace_folder, temporary_name
 from corrhash.datasets import Fingerprint, load_dataset
 from corrhash.datasets.base import RetrievalSplit
-from corrhash.datasets.image_features import ALEXNET, HUB, SIMPLE, ImageFeatures
+from corrhash.datasets.image_features import ALEXNET, ONNX, SIMPLE, ImageFeatures, split_prefix
 from corrhash.datasets.reader import READER_FILE, Reader
 from corrhash.errors import InputError
 from corrhash.methods.base import Hasher
@@ -112,7 +112,8 @@ class Model:
         features = self.reader.image_features
         if features is None:
             return self.hasher.reads_images
-        return features.name == SIMPLE or (features.of_network and find_spec("torch") is not None)
+        library = "onnxruntime" if features.name.startswith(ONNX) else "torch"
+        return features.name == SIMPLE or (features.of_network and find_spec(library) is not None)
 
     @property
     def fingerprint(self) -> str:
@@ -123,12 +124,15 @@ class Model:
         """
         digest = hashlib.sha256()
         vocabulary, features = self.reader.vocabulary, self.reader.image_features
+        encoder = self.reader.text_features
         description = [
             self.hasher.import_path,
             _code_params(self.hasher),
             None if vocabulary is None else asdict(vocabulary),
             None if features is None else _describe_features(features),
         ]
+        if encoder is not None:
+            description.append([split_prefix(encoder.name)[0], encoder.sha256])
         digest.update(json.dumps(description, sort_keys=True).encode())
         for name, array in sorted(self.hasher.learned().items()):
             digest.update(f"{name} {array.dtype} {array.shape}".encode())
@@ -224,4 +228,4 @@ def _describe_features(features: ImageFeatures) -> list[str | None]:
     """Identify image features, by checksum where their name is the path of a file or folder."""
     if features.sha256 is None or features.name in ALEXNET:
         return [features.name, features.sha256]
-    return [HUB if features.name.startswith(HUB) else None, features.sha256]
+    return [split_prefix(features.name)[0] or None, features.sha256]

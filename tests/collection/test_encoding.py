@@ -54,7 +54,7 @@ def test_cached_features_are_not_computed_again(tmp_path, monkeypatch):
     reader = Reader(None, ImageFeatures("hf:corners"))
     features = Corners().compute(pixels)
     model = Model(METHODS["cvh"](n_bits=8).fit(PairedDataset(features, features)), reader)
-    before = encode_records(records, model, store_continuous=True, contents=contents)
+    before = encode_records(records, model, store_continuous=True)  # without checksums, no cache
     reader.read(PairedDataset(ImageFiles([r.image for r in records[10:]]), features[10:]))
     Corners.computed = 0
     after = encode_records(records, model, store_continuous=True, contents=contents)
@@ -71,7 +71,7 @@ def test_cached_features_are_not_computed_again(tmp_path, monkeypatch):
     assert {*lost.skipped} == {"3", "20"}
     assert "Image not found" in lost.skipped["20"]
     assert len(lost.items) == 38
-    assert Corners.computed == 9
+    assert Corners.computed == 0  # encoding has added the ten others to the cache
 
 
 def open_corners(name, weights):

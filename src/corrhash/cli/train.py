@@ -54,8 +54,17 @@ def train(
         typer.Option(
             metavar="NAME",
             help="Compute feature vectors of images once, cache them and train on them: simple "
-            "(colours and edges), alexnet-pool5, alexnet-fc6, alexnet-fc7, hf:FOLDER, hf:HUB-ID, "
-            "or a .npy file with one row per item.",
+            "(colours and edges), alexnet-pool5, alexnet-fc6, alexnet-fc7, onnx:FILE, onnx:FOLDER, "
+            "hf:FOLDER, hf:HUB-ID, or a .npy file with one row per item.",
+        ),
+    ] = None,
+    text_features: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Compute feature vectors of texts with a sentence encoder, so that queries can "
+            "use any word: onnx:FOLDER, onnx:FILE, hf:FOLDER or hf:HUB-ID.  [default: term vectors "
+            "over the words of the training texts]",
         ),
     ] = None,
     backbone: Annotated[
@@ -157,7 +166,14 @@ def train(
     tokens = text_options(texts or [])
     with progress_bars(), caching_in(cache):
         features = image_options.features(hasher)
-        split = load_dataset(location, seed=seed, image_features=features, texts=tokens, **options)
+        split = load_dataset(
+            location,
+            seed=seed,
+            image_features=features,
+            texts=tokens,
+            text_features=text_features,
+            **options,
+        )
     print_split(split)
     print_line(f"Method: {method}, {bits} bits. {first_line(hasher)}")
     supervised = supervise(

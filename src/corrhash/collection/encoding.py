@@ -184,6 +184,12 @@ def _encode_images(
             images.open_all()
         else:
             read = model.reader.read_images(images)
+            if features is not None:
+                unreadable = images.unreadable
+                checksums = [
+                    "" if at in unreadable else contents[row] for at, row in enumerate(of_part)
+                ]
+                features.store(checksums, read)
         continuous = model.hasher.embed_image(read)
         reasons |= {of_part[at]: reason for at, reason in images.unreadable.items()}
         thumbnails |= {of_part[at]: small for at, small in images.thumbnails.items()}
@@ -229,7 +235,8 @@ def _encode_texts(
     vectors = [i for i, record in enumerate(records) if record.term_vector is not None]
     parts: list[tuple[list[int], Any]] = []
     if strings:
-        parts.append((strings, model.reader.read_texts([records[row].text for row in strings])))
+        texts = [records[row].text for row in strings]
+        parts.append((strings, model.reader.read_texts(texts, use_cache=len(texts) > 1)))
     if vectors:
         terms = sp.vstack([_as_sparse_row(records[row].term_vector) for row in vectors]).tocsr()
         parts.append((vectors, terms))

@@ -19,6 +19,7 @@ from corrhash.datasets.images import ImageFiles
 from corrhash.datasets.reader import Reader, fit_reader
 from corrhash.datasets.supervision import Supervision, supervise
 from corrhash.datasets.synthetic import make_pairs
+from corrhash.datasets.text_features import TextFeatures
 from corrhash.datasets.vocabulary import TextOptions, Vocabulary
 from corrhash.errors import InputError, ParameterError, did_you_mean
 
@@ -45,6 +46,7 @@ def load_dataset(
     seed: int = 0,
     image_features: str | ImageFeatures | None = None,
     texts: TextOptions | None = None,
+    text_features: str | TextFeatures | None = None,
     reader: Reader | None = None,
     **options: Any,
 ) -> RetrievalSplit:
@@ -62,6 +64,8 @@ def load_dataset(
     image_features : for methods that learn from feature vectors: a name such as ``"simple"`` or
         ``"alexnet-fc7"``, or :class:`ImageFeatures`, which lists the choices.
     texts : how strings become vectors. Defaults to what the dataset is published with.
+    text_features : a sentence encoder for strings, such as ``"onnx:folder"``, in place of term
+        vectors; see :class:`TextFeatures`.
     reader : the reader of a trained model, instead of a new one.
     options : of the dataset itself, such as ``n``, the number of items of a generated one.
 
@@ -76,7 +80,7 @@ def load_dataset(
     if isinstance(split.pairs.images, ImageFiles) and not from_file:
         split = drop_unreadable(split)
     split = replace(split, fingerprint=fingerprint_of(split, images=not from_file))
-    return (reader or fit_reader(split, features, texts)).read_split(split)
+    return (reader or fit_reader(split, features, texts, text_features)).read_split(split)
 
 
 def load_folder(folder: str | Path, **options: Any) -> RetrievalSplit:
@@ -141,6 +145,7 @@ __all__ = [
     "Reader",
     "RetrievalSplit",
     "Supervision",
+    "TextFeatures",
     "TextOptions",
     "Vocabulary",
     "load_dataset",

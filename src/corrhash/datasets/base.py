@@ -166,6 +166,8 @@ class RetrievalSplit:
     name : of the dataset.
     counts : what its files hold, to compare with the published numbers.
     fingerprint : of data and split; set by ``load_dataset``.
+    strings : the texts of ``pairs`` before ``reader`` turned them into vectors, if they were
+        strings.
     """
 
     pairs: PairedDataset
@@ -177,6 +179,7 @@ class RetrievalSplit:
     name: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
     fingerprint: Fingerprint | None = None
+    strings: Sequence[str] | None = None
 
     @cached_property
     def train(self) -> PairedDataset:
@@ -215,7 +218,8 @@ class RetrievalSplit:
             for part in PARTS
             for rows in [getattr(self, f"{part}_rows")]
         }
-        return replace(self, pairs=self.pairs.take(kept), **parts)
+        strings = None if self.strings is None else take_rows(self.strings, np.flatnonzero(kept))
+        return replace(self, pairs=self.pairs.take(kept), strings=strings, **parts)
 
     def __repr__(self) -> str:
         parts = ", ".join(f"{part} {len(getattr(self, f'{part}_rows')):,}" for part in PARTS)

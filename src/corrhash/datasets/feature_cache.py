@@ -1,7 +1,7 @@
-"""Feature files, and a cache of computed image features, found by the content of each image.
+"""Feature files, and a cache of computed features, found by the content of each image or text.
 
-The cache of an extractor is a folder of files with up to 256 images each, written atomically and
-never changed. A file holds the checksums of its images beside their features. Processes can share
+The cache of an extractor is a folder of files with up to 256 items each, written atomically and
+never changed. A file holds the checksums of its items beside their features. Processes can share
 the cache without locks: at worst, two of them compute and store the same features.
 """
 
@@ -104,45 +104,54 @@ log = logging.getLogger("corrhash")
 
 
 class Extractor(Protocol):
-    """A deterministic image feature extractor."""
+    """A deterministic feature extractor of images or texts."""
 
     @property
     def key(self) -> str:
-        """Identifier of everything that the features depend on, except the images."""
+        """Identifier of everything that the features depend on, except the items."""
 
     def compute(self, images: Any, *, done: int = 0, total: int | None = None) -> np.ndarray:
         """Return (n, d) float32; ``done`` and ``total`` are for progress reports."""
 
 
 def cached_features(extractor: Extractor, images: Any) -> np.ndarray:
-    """Return (n, d) features from the cache; compute and store those that are missing."""
-    checksums = image_checksums(images)
-    rows: dict[str, int] = {}  # of each distinct image
+    """Return (n, d) features of images from the cache; compute and store those that are missing."""
+    return cached_rows(extractor, images, image_checksums(images), "image")
+
+
+def cached_rows(
+    extractor: Extractor, items: Any, checksums: Sequence[str], modality: str = "text"
+) -> np.ndarray:
+    """Return (n, d) features of items with these checksums, as :func:`cached_features` does."""
+    rows: dict[str, int] = {}  # of each distinct item
     for row, checksum in enumerate(checksums):
         rows.setdefault(checksum, row)
-    cache, n = open_cache(extractor.key), len(checksums)
+    cache, n, task = open_cache(extractor.key), len(checksums), f"{modality.title()} features"
     features, n_found = np.empty((n, 0), np.float32), 0
     for found, values in cache.read(list(rows)):
         if not n_found:
             features = np.empty((n, values.shape[1]), np.float32)
         features[[rows.pop(checksum) for checksum in found]] = values
         n_found += len(found)
-        report("Image features", n_found, n)
+        report(task, n_found, n)
     missing = list(rows.items())
     for start in range(0, len(missing), ROWS):
         some, places = zip(*missing[start : start + ROWS], strict=True)
-        values = extractor.compute(images[list(places)], done=n_found + start, total=n)
+        wanted = [items[at] for at in places] if isinstance(items, list) else items[list(places)]
+        values = extractor.compute(wanted, done=n_found + start, total=n)
         cache.write(some, values)
         if not features.shape[1]:
             features = np.empty((n, values.shape[1]), np.float32)
         features[list(places)] = values
-        report("Image features", n_found + start + len(some), n)
+        report(task, n_found + start + len(some), n)
     log.info(
-        "Features of %s images: %s from the cache, %s computed. Cache: %s.",
-        *(f"{number:,}" for number in (n, n - len(missing), len(missing))),
+        "Features of %s %ss: %s from the cache, %s computed. Cache: %s.",
+        f"{n:,}",
+        modality,
+        *(f"{number:,}" for number in (n - len(missing), len(missing))),
         cache.folder,
     )
-    if n_found + len(missing) < n:  # some images occur more than once
+    if n_found + len(missing) < n:  # some items occur more than once
         first: dict[str, int] = {}
         features = features[[first.setdefault(c, row) for row, c in enumerate(checksums)]]
     return features

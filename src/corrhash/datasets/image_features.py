@@ -79,11 +79,12 @@ def _cell_means(values: np.ndarray, cells: int) -> np.ndarray:
 
 SIMPLE = "simple"
 ALEXNET = ("alexnet-pool5", "alexnet-fc6", "alexnet-fc7")
-HUB = "hf:"
+HUB, ONNX = "hf:", "onnx:"
 DEFAULT_WEIGHTS = "alexnet-imagenet"
 
 # Imported on first use, since networks are in a layer above datasets.
 OPEN_BACKBONE = "corrhash.networks.extractors:open_backbone"
+OPEN_ONNX = "corrhash.networks.onnx_encoder:open_image_encoder"
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,8 @@ class ImageFeatures:
     ----------
     name : ``simple`` (colours and edges, without a network); ``alexnet-pool5``, ``alexnet-fc6`` or
         ``alexnet-fc7`` (a layer of AlexNet); ``hf:`` and a folder or hub id (a Hugging Face
-        encoder); or a ``.npy`` or ``.npz`` file with a row for each item of the dataset.
+        encoder); ``onnx:`` and a file or folder (an ONNX encoder); or a ``.npy`` or ``.npz`` file
+        with a row for each item of the dataset.
     weights : AlexNet weights: a file, or the name of published weights, which are downloaded.
     sha256 : checksum that the weights or the file must have; None accepts any.
 
@@ -117,8 +119,8 @@ class ImageFeatures:
         if not (self.name == SIMPLE or self.of_file or self.of_network):
             raise InputError(
                 f"Unknown image features {self.name!r}. Valid: {SIMPLE}, "
-                f"{', '.join(ALEXNET)}, {HUB}<folder or hub id>, or a file ending in "
-                f"{' or '.join(SUFFIXES)}."
+                f"{', '.join(ALEXNET)}, {HUB}<folder or hub id>, {ONNX}<file or folder>, or a "
+                f"file ending in {' or '.join(SUFFIXES)}."
             )
         if self.name in ALEXNET:
             object.__setattr__(self, "weights", self.weights or DEFAULT_WEIGHTS)
@@ -136,7 +138,7 @@ class ImageFeatures:
     @property
     def of_network(self) -> bool:
         """Whether a network computes the features."""
-        return self.name in ALEXNET or self.name.startswith(HUB)
+        return self.name in ALEXNET or self.name.startswith((HUB, ONNX))
 
     def of_dataset(self, images: Any) -> np.ndarray:
         """Return (n, d) features of all items of a dataset, in its order."""
@@ -153,7 +155,7 @@ class ImageFeatures:
                 f"The model reads its image features from {self.name}, which has none for new "
                 "images. Compute them in the same way and pass an (n, d) array (corrhash index: a "
                 "table and --features FILE), or train with features that corrhash computes: "
-                f"{ALEXNET[-1]}, or {HUB}<folder or hub id>."
+                f"{ALEXNET[-1]}, {HUB}<folder or hub id>, or {ONNX}<file or folder>."
             )
         return self._opened.compute(images) if self.of_network else simple_features(images)
 
@@ -169,14 +171,18 @@ class ImageFeatures:
             found |= dict(zip(some, features, strict=True))
         return {at: found[checksum] for at, checksum in enumerate(checksums) if checksum in found}
 
+    def store(self, checksums: Sequence[str], features: np.ndarray) -> None:
+        """Add features of image files to the cache; images without a checksum are not stored."""
+        rows = {checksum: row for row, checksum in enumerate(checksums) if checksum}
+        if self.of_network and rows:
+            open_cache(self._opened.key).write(list(rows), features[list(rows.values())])
+
     def pinned(self) -> ImageFeatures:
         """Return the same features with absolute paths and the checksum of weights or file."""
         if self.name == SIMPLE:
             return self
-        prefix = HUB if self.name.startswith(HUB) else ""
-        name = prefix + _absolute(self.name.removeprefix(prefix))
-        weights = None if self.weights is None else _absolute(self.weights)
-        pinned = replace(self, name=name, weights=weights)
+        weights = None if self.weights is None else absolute_name(self.weights)
+        pinned = replace(self, name=absolute_name(self.name), weights=weights)
         return replace(pinned, sha256=pinned._checksum())
 
     def description(self) -> dict[str, str | None]:
@@ -190,7 +196,10 @@ class ImageFeatures:
     def _open(self) -> Any:
         """Open the network and check its weights."""
         self._check_exists()
-        backbone = load_attribute(OPEN_BACKBONE)(self.name, self.weights)
+        if self.name.startswith(ONNX):
+            backbone = load_attribute(OPEN_ONNX)(self.name)
+        else:
+            backbone = load_attribute(OPEN_BACKBONE)(self.name, self.weights)
         self._check_unchanged(backbone.sha256)
         return backbone
 
@@ -201,23 +210,34 @@ class ImageFeatures:
         return file_sha256(Path(self.name))
 
     def _check_exists(self) -> None:
-        path = Path(self.weights or self.name.removeprefix(HUB))
+        path = Path(self.weights or split_prefix(self.name)[1])
         # Names of published weights and of models on the hub are not absolute paths.
-        if path.exists() or not (self.of_file or path.is_absolute()):
-            return
-        if self.sha256 is None:
-            raise InputError(f"Image features not found: {path}. Check the path.")
-        raise InputError(
-            f"The model needs {path} for its image features. Restore it, or train the model again."
-        )
+        if self.of_file or path.is_absolute():
+            check_exists(path, "image", self.sha256)
 
     def _check_unchanged(self, found: str) -> None:
-        if self.sha256 not in (None, found):
-            raise InputError(
-                f"{self.weights or self.name} has changed since the model was trained: its SHA-256 "
-                f"starts with {found[:12]}, expected {str(self.sha256)[:12]}. Restore the file, or "
-                "train the model again."
-            )
+        check_unchanged(self.weights or self.name, self.sha256, found)
+
+
+def check_exists(path: Path, modality: str, sha256: str | None) -> None:
+    """Raise an error if the file or folder of features does not exist."""
+    if path.exists():
+        return
+    if sha256 is None:
+        raise InputError(f"{modality.title()} features not found: {path}. Check the path.")
+    raise InputError(
+        f"The model needs {path} for its {modality} features. Restore it, or train the model again."
+    )
+
+
+def check_unchanged(what: str, expected: str | None, found: str) -> None:
+    """Raise an error if a checksum is not the one that a model was trained with."""
+    if expected not in (None, found):
+        raise InputError(
+            f"{what} has changed since the model was trained: its SHA-256 starts with "
+            f"{found[:12]}, expected {str(expected)[:12]}. Restore the file, or train the model "
+            "again."
+        )
 
 
 def as_image_features(features: str | ImageFeatures | None) -> ImageFeatures | None:
@@ -230,6 +250,17 @@ def _listed(images: Any) -> bool:
     return isinstance(images, ImageFiles) and images.n_listed != len(images)
 
 
-def _absolute(name: str) -> str:
-    """Return an existing file or folder as an absolute path, other names unchanged."""
-    return str(Path(name).absolute()) if Path(name).exists() else name
+def split_prefix(name: str) -> tuple[str, str]:
+    """Return the kind of an encoder and its source.
+
+    >>> split_prefix("hf:facebook/dinov2-small"), split_prefix("simple")
+    (('hf:', 'facebook/dinov2-small'), ('', 'simple'))
+    """
+    prefix = next((each for each in (HUB, ONNX) if name.startswith(each)), "")
+    return prefix, name.removeprefix(prefix)
+
+
+def absolute_name(name: str) -> str:
+    """Return the name of features with an existing file or folder as an absolute path."""
+    prefix, source = split_prefix(name)
+    return prefix + (str(Path(source).absolute()) if Path(source).exists() else source)

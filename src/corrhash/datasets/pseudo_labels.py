@@ -77,10 +77,12 @@ class TermTable:
     @classmethod
     def from_split(cls, split: RetrievalSplit) -> TermTable:
         """Return the terms of the vocabulary; columns without one are named by number."""
-        texts = split.pairs.texts
-        vocabulary = None if split.reader is None else split.reader.vocabulary
+        texts, reader = split.pairs.texts, split.reader
+        vocabulary = None if reader is None else reader.vocabulary
+        if reader is not None and reader.text_features is not None:
+            texts = split.strings  # the vectors are no terms
         if isinstance(texts, list):
-            vocabulary = Vocabulary.fit(take_rows(texts, split.train_rows))
+            vocabulary = vocabulary or Vocabulary.fit(take_rows(texts, split.train_rows))
             texts = vocabulary.transform(texts)
         numbers = [f"column {column}" for column in range(texts.shape[1])]
         names = numbers if vocabulary is None else vocabulary.terms

@@ -10,11 +10,13 @@ from typing import Any
 from corrhash._files import atomic_write
 from corrhash.datasets.base import PairedDataset, RetrievalSplit, is_vectors
 from corrhash.datasets.image_features import ImageFeatures, as_image_features
+from corrhash.datasets.text_features import TextFeatures, as_text_features
 from corrhash.datasets.vocabulary import TextOptions, Tokenizer, Vocabulary
 from corrhash.errors import InputError, ParameterError
 
 READER_FILE = "reader.json"
-FORMAT = "corrhash reader 2"
+FORMAT = "corrhash reader 3"
+OLDER_FORMATS = ("corrhash reader 2",)  # without text features
 
 
 @dataclass(frozen=True)
@@ -23,12 +25,15 @@ class Reader:
 
     Parameters
     ----------
-    vocabulary : the terms that texts are reduced to; None leaves texts unchanged.
+    vocabulary : the terms that texts are reduced to; None leaves texts unchanged. With
+        ``text_features``, the terms of the training texts, for pseudo-labels and examples.
     image_features : what images are turned into; None leaves images unchanged.
+    text_features : the sentence encoder of texts; None reduces them to the vocabulary.
     """
 
     vocabulary: Vocabulary | None = None
     image_features: ImageFeatures | None = None
+    text_features: TextFeatures | None = None
 
     def read_images(self, images: Any) -> Any:
         """Return the feature vectors of images; feature vectors pass through."""
@@ -36,28 +41,37 @@ class Reader:
             return images
         return self.image_features.of_images(images)
 
-    def read_texts(self, texts: Any) -> Any:
-        """Return the term vectors of strings; arrays pass through."""
-        if self.vocabulary is None or not isinstance(texts, (list, tuple)):
+    def read_texts(self, texts: Any, *, use_cache: bool = False) -> Any:
+        """Return the term vectors or features of strings; arrays pass through."""
+        if not isinstance(texts, (list, tuple)):
             return texts
-        return self.vocabulary.transform(texts)
+        if self.text_features is not None:
+            read = self.text_features.of_dataset if use_cache else self.text_features.of_texts
+            return read(texts)
+        return texts if self.vocabulary is None else self.vocabulary.transform(texts)
 
     def read(self, pairs: PairedDataset) -> PairedDataset:
-        """Read both modalities of a dataset; image features of a network are cached."""
+        """Read both modalities of a dataset; features of networks are cached."""
         images, features = pairs.images, self.image_features
         if features is not None and (features.of_file or not is_vectors(images)):
             images = features.of_dataset(images)
-        return replace(pairs, images=images, texts=self.read_texts(pairs.texts))
+        return replace(pairs, images=images, texts=self.read_texts(pairs.texts, use_cache=True))
 
     def read_split(self, split: RetrievalSplit) -> RetrievalSplit:
         """Read all pairs of a split."""
-        return replace(split, pairs=self.read(split.pairs), reader=self)
+        texts = split.pairs.texts
+        strings = texts if isinstance(texts, list) else None
+        return replace(split, pairs=self.read(split.pairs), reader=self, strings=strings)
 
     def save(self, folder: str | Path) -> None:
         """Write the reader into the folder of a model."""
         vocabulary = None if self.vocabulary is None else asdict(self.vocabulary)
-        features = self.image_features and self.image_features.description()
-        content = {"format": FORMAT, "vocabulary": vocabulary, "image_features": features}
+        content = {
+            "format": FORMAT,
+            "vocabulary": vocabulary,
+            "image_features": self.image_features and self.image_features.description(),
+            "text_features": self.text_features and self.text_features.description(),
+        }
         with atomic_write(Path(folder) / READER_FILE) as file:
             file.write(json.dumps(content, ensure_ascii=False, indent=1).encode())
 
@@ -67,47 +81,67 @@ class Reader:
         path = Path(folder) / READER_FILE
         try:
             content = json.loads(path.read_bytes())
-            if content["format"] != FORMAT:
+            if content["format"] not in (FORMAT, *OLDER_FORMATS):
                 raise ValueError(f"format {content['format']!r}, not {FORMAT!r}")
-            saved, features = content["vocabulary"], content["image_features"]
+            saved, of_images = content["vocabulary"], content["image_features"]
+            of_texts = content.get("text_features")
             vocabulary = None
             if saved is not None:
                 vocabulary = Vocabulary(tuple(saved["terms"]), Tokenizer(**saved["tokenizer"]))
-            image_features = None if features is None else ImageFeatures(**features)
+            image_features = None if of_images is None else ImageFeatures(**of_images)
+            text_features = None if of_texts is None else TextFeatures(**of_texts)
         except FileNotFoundError as error:
             raise InputError(f"{folder} is not a model: {path} not found.") from error
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"Cannot read {path} ({error}). Train the model again.") from error
-        return cls(vocabulary, image_features)
+        return cls(vocabulary, image_features, text_features)
 
 
 def fit_reader(
     split: RetrievalSplit,
     image_features: str | ImageFeatures | None = None,
     texts: TextOptions | None = None,
+    text_features: str | TextFeatures | None = None,
 ) -> Reader:
     """Return the reader for a split; terms are counted on all items but the queries.
 
     A dataset that is published with its vocabulary keeps it unless ``texts`` is given.
     """
-    features = as_image_features(image_features)
+    features, encoder = as_image_features(image_features), as_text_features(text_features)
+    name = split.name or "this dataset"
     if features is not None:
         if features.of_network and is_vectors(split.pairs.images):
             raise ParameterError(
                 "image_features",
-                f"{features.name} needs images, but {split.name or 'this dataset'} has feature "
-                "vectors already. Remove it.",
+                f"{features.name} needs images, but {name} has feature vectors already. Remove it.",
             )
         features = features.pinned()
+    if encoder is not None:
+        if not isinstance(split.pairs.texts, list):
+            raise ParameterError(
+                "text_features",
+                f"{encoder.name} needs strings, but the texts of {name} are vectors. Remove it.",
+            )
+        encoder = encoder.pinned()
     if texts is None and split.reader is not None:
-        return replace(split.reader, image_features=features)
+        return replace(split.reader, image_features=features, text_features=encoder)
     if not isinstance(split.pairs.texts, list):
         if texts is not None:
             raise ParameterError(
-                "texts",
-                f"applies to strings, but the texts of {split.name or 'this dataset'} are vectors. "
-                "Remove it.",
+                "texts", f"applies to strings, but the texts of {name} are vectors. Remove it."
             )
         return Reader(None, features)
     counted = [split.pairs.texts[row] for row in split.database_rows]
-    return Reader((texts or TextOptions()).vocabulary(counted), features)
+    return Reader(_vocabulary(counted, texts or TextOptions(), encoder), features, encoder)
+
+
+def _vocabulary(
+    texts: list[str], options: TextOptions, encoder: TextFeatures | None
+) -> Vocabulary | None:
+    """Return the terms of texts; an encoder does not need any."""
+    try:
+        return options.vocabulary(texts)
+    except InputError:
+        if encoder is None:
+            raise
+        return None

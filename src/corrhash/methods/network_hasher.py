@@ -24,6 +24,7 @@ from corrhash.networks.inputs import (
     Inputs,
     check_kind,
     image_inputs,
+    is_embedding,
     text_inputs,
     vector_length,
 )
@@ -67,6 +68,7 @@ class NetworkHasher(Hasher):
     history_: list[dict[str, Any]]
 
     _exported: ExportedNetworks | None = None
+    _text_embedding = False
 
     @abstractmethod
     def batch_loss(self, batch: Batch) -> tuple[Tensor, dict[str, Any]]:
@@ -100,6 +102,7 @@ class NetworkHasher(Hasher):
         if validation is None:
             pairs, validation = hold_out(pairs, self.training.seed)
         _check_same_supervision(pairs, validation)
+        self._text_embedding = is_embedding(pairs.texts)
         self._build({"image": vector_length(pairs.images), "text": vector_length(pairs.texts)})
         self._exported = None
         log.info("Image network: %s.", load_image_weights(self.image_network_, self.networks))
@@ -120,8 +123,12 @@ class NetworkHasher(Hasher):
         """Return a new network for vectors of a length; None for raw images and strings."""
         from corrhash.networks.hashing_network import make_image_network, make_text_network
 
-        make = make_image_network if modality == "image" else make_text_network
-        network = make(self.networks, n_features, self.n_bits)
+        if modality == "image":
+            network = make_image_network(self.networks, n_features, self.n_bits)
+        else:
+            network = make_text_network(
+                self.networks, n_features, self.n_bits, embedding=self._text_embedding
+            )
         network.hash.bounded = self.bounded
         return network
 
@@ -222,6 +229,7 @@ class NetworkHasher(Hasher):
         self.history_ = description["history"]
         networks = ("image.", "text.")
         self.arrays_ = {name: a for name, a in arrays.items() if name.startswith(networks)}
+        self._text_embedding = "text.body.standardize.mean" in self.arrays_
 
     def _use_exported(self, folder: Path, description: dict[str, Any]) -> None:
         if self.inputs_["image"] is None:

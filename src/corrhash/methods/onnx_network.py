@@ -18,8 +18,9 @@ import numpy as np
 
 from corrhash._files import atomic_write, file_sha256
 from corrhash.datasets.base import n_rows
-from corrhash.errors import InputError, optional_packages
+from corrhash.errors import InputError
 from corrhash.networks.inputs import ENCODE_SIZE, ImageInputs, Inputs, padded_batches
+from corrhash.networks.onnx_encoder import open_session
 from corrhash.networks.preprocessing import Preprocessing
 
 ONNX_FILE = "onnx.json"
@@ -79,14 +80,7 @@ class OnnxNetwork:
             raise InputError(f"The model file {path} is missing. Copy the whole folder.")
         if file_sha256(path) != sha256:
             raise InputError(f"{path} is damaged: its checksum differs. Export the model again.")
-        with optional_packages("Encoding with an exported model"):
-            import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3  # errors only: it warns about machines without a GPU
-        self._session = onnxruntime.InferenceSession(
-            path, options, providers=["CPUExecutionProvider"]
-        )
+        self._session = open_session(path, "Encoding with an exported model")
 
     def outputs(self, inputs: Inputs, n: int, width: int) -> np.ndarray:
         """Return (n, width) outputs, computed in batches of a fixed size."""

@@ -1,9 +1,10 @@
-"""Image features of pretrained networks: a layer of AlexNet, or a Hugging Face encoder."""
+"""Features of pretrained networks: a layer of AlexNet, or Hugging Face encoders."""
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from corrhash._files import file_sha256
 from corrhash._progress import report
@@ -18,10 +20,17 @@ from corrhash.errors import InputError
 from corrhash.networks import HUB_PREFIX
 from corrhash.networks.alexnet import AlexNet
 from corrhash.networks.device import default_device
-from corrhash.networks.hashing_network import outputs
+from corrhash.networks.hashing_network import outputs, to_device
 from corrhash.networks.inputs import ImageInputs
 from corrhash.networks.preprocessing import Preprocessing
-from corrhash.networks.transformers import HubImageEncoder, hub_preprocessing, hub_sha256
+from corrhash.networks.transformers import (
+    CONFIGURATIONS,
+    TOKENIZER_FILES,
+    HubImageEncoder,
+    HubTextEncoder,
+    hub_preprocessing,
+    hub_sha256,
+)
 from corrhash.networks.weights import find_weights
 
 BATCH_SIZE = 16
@@ -34,6 +43,63 @@ def open_backbone(name: str, weights: str | None) -> BackboneFeatures:
     if name.startswith(HUB_PREFIX):
         return HubFeatures(name.removeprefix(HUB_PREFIX))
     return AlexNetFeatures(name.removeprefix("alexnet-"), str(weights))
+
+
+def open_text_backbone(source: str) -> HubTextFeatures:
+    """Return the features of a Hugging Face text encoder."""
+    default_device()
+    return HubTextFeatures(source)
+
+
+@dataclass(frozen=True)
+class HubTextFeatures:
+    """(n, n_features) features of texts, scaled to unit length, by a Hugging Face encoder."""
+
+    source: str
+
+    @property
+    def name(self) -> str:
+        """Name of the features, used in folder names."""
+        return f"hf-{self.source.rstrip('/').rpartition('/')[2]}-text"
+
+    @cached_property
+    def sha256(self) -> str:
+        """SHA-256 of the weights and the tokenizer."""
+        return hub_sha256(self.source, TOKENIZER_FILES)
+
+    @cached_property
+    def key(self) -> str:
+        """Cache key of everything that the features depend on."""
+        return f"{self.name}-{self.sha256[:16]}"
+
+    @cached_property
+    def network(self) -> HubTextEncoder:
+        """The encoder with its weights."""
+        with torch.random.fork_rng(devices=[]):
+            return HubTextEncoder(self.source)
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of a text."""
+        return int(self.network.n_features)
+
+    def compute(
+        self, texts: Sequence[str], *, done: int = 0, total: int | None = None
+    ) -> np.ndarray:
+        """Return the (n, n_features) float32 features of texts, each encoded by itself.
+
+        In a batch, features would depend on the padding, and with it on the other texts.
+        """
+        device, n = default_device(), len(texts)
+        network = self.network.eval().to(device)
+        features = np.empty((n, self.n_features), np.float32)
+        with torch.inference_mode():
+            for row, text in enumerate(texts):
+                tokens = to_device(network.tokenize([text]), device)
+                features[row] = normalize(network(tokens)).cpu().numpy()[0]
+                if row % BATCH_SIZE == 0 or row + 1 == n:
+                    report("Text features", done + row + 1, total or n)
+        return features
 
 
 @dataclass(frozen=True)
@@ -159,7 +225,7 @@ class HubFeatures(BackboneFeatures):
 
     @cached_property
     def sha256(self) -> str:
-        return hub_sha256(self.source)
+        return hub_sha256(self.source, CONFIGURATIONS)
 
     @property
     def n_features(self) -> int:

@@ -56,7 +56,7 @@ class HashingNetwork(nn.Module):
 
 
 class FeatureMLP(Body):
-    """Hidden layers on image features, which are standardized first and noisy in training."""
+    """Hidden layers on features of encoders, which are standardized first, noisy in training."""
 
     def __init__(self, n_inputs: int, networks: Networks) -> None:
         super().__init__()
@@ -131,8 +131,17 @@ def make_image_network(networks: Networks, n_inputs: int | None, n_bits: int) ->
     return HashingNetwork(backbone, n_bits, pretrained=pretrained, frozen=networks.image_frozen)
 
 
-def make_text_network(networks: Networks, n_inputs: int | None, n_bits: int) -> HashingNetwork:
-    """Build the text network; ``n_inputs`` is the number of terms, None for strings."""
+def make_text_network(
+    networks: Networks, n_inputs: int | None, n_bits: int, *, embedding: bool = False
+) -> HashingNetwork:
+    """Build the text network; ``n_inputs`` is the length of vectors, None for strings.
+
+    ``embedding`` vectors come from a text encoder, the others count terms.
+    """
+    if n_inputs is not None and embedding:
+        return HashingNetwork(
+            FeatureMLP(n_inputs, networks), n_bits, pretrained=False, frozen=False
+        )
     if n_inputs is not None:
         body: Body = MLP(n_inputs, networks.width, networks.depth, networks.dropout)
         return HashingNetwork(body, n_bits, pretrained=False, frozen=False)

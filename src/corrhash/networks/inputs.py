@@ -160,7 +160,7 @@ def image_inputs(images: Any, body: Any, *, cache_bytes: int = 0) -> VectorInput
 def text_inputs(texts: Any, body: Any, term_dropout: float = 0.0) -> VectorInputs | SentenceInputs:
     """Return texts as the body of a text network reads them."""
     if vector_length(texts) is not None:
-        return VectorInputs(texts, dropped=term_dropout)
+        return VectorInputs(texts, dropped=0.0 if is_embedding(texts) else term_dropout)
     return SentenceInputs(texts, body.tokenize)
 
 
@@ -168,6 +168,12 @@ def vector_length(values: Any) -> int | None:
     """Return the number of columns of feature or term vectors; None for images and strings."""
     shape = tuple(getattr(values, "shape", ()))
     return int(shape[1]) if len(shape) == 2 else None
+
+
+def is_embedding(texts: Any) -> bool:
+    """Return whether vectors come from a text encoder: term vectors have no negative entries."""
+    dense = vector_length(texts) is not None and not sp.issparse(texts)
+    return dense and bool((np.asarray(texts) < 0).any())
 
 
 def check_kind(values: Any, modality: str, trained: int | None) -> None:

@@ -5,6 +5,7 @@ Random draws depend on seed, epoch and item alone, so neither the batch nor its 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -125,6 +126,71 @@ class Preprocessing:
                 f"returns them, got {pixels.dtype} of shape {tuple(pixels.shape)}."
             )
         return pixels
+
+
+CONVNEXT_SQUARE = 384
+"""From this size on, ConvNeXt distorts images instead of cropping them."""
+
+
+HUB_SETTINGS = (
+    *("size", "do_center_crop", "crop_size", "crop_pct", "resample"),
+    *("do_normalize", "image_mean", "image_std"),
+)
+"""Settings of Hugging Face image processors that :func:`from_hub_settings` reads."""
+
+
+def from_hub_settings(settings: Mapping[str, Any], source: str) -> Preprocessing:
+    """Return the preprocessing that an image processor of Hugging Face or OpenCLIP describes.
+
+    ``settings`` are the entries of ``preprocessor_config.json`` or ``preprocess_cfg.json``, and
+    ``source`` names them in errors.
+    """
+    if "resize_mode" in settings:
+        return _from_open_clip(settings, source)
+    size = settings.get("size")
+    size = {"shortest_edge": size} if isinstance(size, int) else size or {}
+    shorter = size.get("shortest_edge")
+    resize = shorter or _square(size, source)
+    cropped = settings.get("crop_size")
+    cropped = {"height": cropped, "width": cropped} if isinstance(cropped, int) else cropped
+    crop = _square(cropped, source) if settings.get("do_center_crop") else resize
+    keep_aspect = shorter is not None
+    share = settings.get("crop_pct")
+    if share is not None:
+        keep_aspect = resize < CONVNEXT_SQUARE
+        resize = int(resize / share) if keep_aspect else resize
+    mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
+    if settings.get("do_normalize", True):
+        mean = tuple(settings.get("image_mean") or IMAGENET_MEAN)
+        std = tuple(settings.get("image_std") or IMAGENET_STD)
+    resample = settings.get("resample", Image.Resampling.BILINEAR)
+    return Preprocessing(max(resize, crop), crop, keep_aspect, int(resample), mean, std)
+
+
+def _from_open_clip(settings: Mapping[str, Any], source: str) -> Preprocessing:
+    size = settings["size"]
+    height, width = (size, size) if isinstance(size, int) else size
+    side = _square({"height": height, "width": width}, source)
+    return Preprocessing(
+        resize=side,
+        crop=side,
+        keep_aspect=settings["resize_mode"] == "shortest",
+        resample=int(Image.Resampling[str(settings.get("interpolation", "bicubic")).upper()]),
+        mean=tuple(settings.get("mean") or IMAGENET_MEAN),
+        std=tuple(settings.get("std") or IMAGENET_STD),
+    )
+
+
+def _square(size: Any, source: str) -> int:
+    """Return the side of the square images that a processor makes."""
+    size = size or {}
+    height, width = size.get("height"), size.get("width")
+    if height is None or height != width:
+        raise InputError(
+            f"{source} makes images of {height} x {width} pixels. Choose an encoder that reads "
+            "square images of one size."
+        )
+    return int(height)
 
 
 def _check_array(image: Any) -> np.ndarray:

@@ -20,7 +20,7 @@ from corrhash._files import file_sha256
 from corrhash.errors import InputError, optional_packages
 from corrhash.networks import HUB_PREFIX
 from corrhash.networks.layers import Body
-from corrhash.networks.preprocessing import Preprocessing
+from corrhash.networks.preprocessing import HUB_SETTINGS, Preprocessing, from_hub_settings
 
 Modality = Literal["image", "text"]
 
@@ -29,9 +29,12 @@ _TOWERS: dict[str, tuple[str, ...]] = {
     "image": ("vision_model", "visual_projection"),
     "text": ("text_model", "text_projection"),
 }
-_CONFIGURATIONS = ("config.json", "preprocessor_config.json", "processor_config.json")
+CONFIGURATIONS = ("config.json", "preprocessor_config.json", "processor_config.json")
+TOKENIZER_FILES = (
+    *("config.json", "1_Pooling/config.json", "tokenizer.json", "tokenizer_config.json"),
+    *("vocab.txt", "vocab.json", "merges.txt", "spiece.model"),
+)
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
-_CONVNEXT_SQUARE = 384  # from this size on, ConvNeXt distorts images instead of cropping them
 
 
 class HubEncoder(Body):
@@ -121,10 +124,10 @@ def hub_preprocessing(source: str) -> Preprocessing:
     return as_preprocessing(_load(_library().AutoImageProcessor, source))
 
 
-def hub_sha256(source: str) -> str:
-    """Return one checksum over the files that determine the features of an image encoder."""
+def hub_sha256(source: str, names: Sequence[str]) -> str:
+    """Return one checksum over an encoder's weights and its files of these names."""
     digest = hashlib.sha256()
-    for name in [*_CONFIGURATIONS, *_weight_files(source)]:
+    for name in [*names, *_weight_files(source)]:
         path = _hub_file(source, name)
         if path is not None:
             digest.update(f"{name} {file_sha256(path)}\n".encode())
@@ -133,38 +136,8 @@ def hub_sha256(source: str) -> str:
 
 def as_preprocessing(processor: Any) -> Preprocessing:
     """Translate a Hugging Face image processor into a Preprocessing."""
-    shorter = processor.size.get("shortest_edge")
-    resize = shorter or _square(processor, processor.size)
-    crops = getattr(processor, "do_center_crop", None)
-    crop = _square(processor, processor.crop_size) if crops else resize
-    keep_aspect = shorter is not None
-    share = getattr(processor, "crop_pct", None)
-    if share is not None:
-        keep_aspect = resize < _CONVNEXT_SQUARE
-        resize = int(resize / share) if keep_aspect else resize
-    if processor.do_normalize:
-        mean, std = tuple(processor.image_mean), tuple(processor.image_std)
-    else:
-        mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
-    return Preprocessing(
-        resize=max(resize, crop),
-        crop=crop,
-        keep_aspect=keep_aspect,
-        resample=int(processor.resample),
-        mean=mean,
-        std=std,
-    )
-
-
-def _square(processor: Any, size: Any) -> int:
-    """Return the side of the square images that a processor makes."""
-    height, width = size.get("height"), size.get("width")
-    if height is None or height != width:
-        raise InputError(
-            f"{type(processor).__name__} makes images of {height} x {width} pixels. Choose an "
-            "encoder that reads square images of one size."
-        )
-    return int(height)
+    settings = {name: getattr(processor, name, None) for name in HUB_SETTINGS}
+    return from_hub_settings(settings, type(processor).__name__)
 
 
 def _library() -> ModuleType:

@@ -120,6 +120,7 @@ class Trainer:
         cache_bytes -= getattr(self.inputs["image"], "cache_bytes", 0)
         self.validation_inputs = self._inputs_of(validation, cache_bytes)
         hasher.image_network_.body.learn_scale(self.inputs["image"], pairs.n_images, self.device)
+        hasher.text_network_.body.learn_scale(self.inputs["text"], pairs.n_texts, self.device)
         self._parallel = {
             modality: self.processes.data_parallel(network)
             for modality, network in self.networks.items()
