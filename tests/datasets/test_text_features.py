@@ -1,5 +1,7 @@
 """Text features: computed once per text, stored with a model, alike in training and search."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from corrhash.datasets.reader import fit_reader
 class Letters:
     """In place of a network: the frequencies of a, b and c, minus a half."""
 
-    computed: list[str] = []
+    computed: ClassVar[list[str]] = []
     sha256 = "ab" * 32
     key = "letters"
     n_features = 3
