@@ -34,6 +34,10 @@ class InputError(ValueError):
     """Raised for a mistake in the input; commands print its message without a traceback."""
 
 
+class NotFoundError(InputError):
+    """Raised for the key of an item that does not exist, or that was deleted meanwhile."""
+
+
 class ParameterError(InputError):
     """Raised for an invalid argument; the message is the name of the parameter and the problem.
 

@@ -293,6 +293,37 @@ def test_concurrent_adds_and_searches(uri):
             assert same(codes[number], encoded[int(key.removeprefix("row "))])
 
 
+def test_two_writers_of_one_key_leave_one_item(uri, world):
+    """Two writers add, update and delete the same keys; the last write of each key is whole."""
+    first = Collection.create(uri, world.model)
+    writers = [first, first if uri == "memory:" else Collection.open(uri, world.model)]
+    together = threading.Barrier(2)
+
+    def write(number):
+        for step in range(5):
+            together.wait(30)
+            row = 2 * step + number
+            new = {"key": "one", "text": world.scenes.captions[row], "metadata": {"row": row}}
+            writers[number].add([new, {**new, "key": f"step {step}"}])
+            together.wait(30)
+            writers[number].update_many([{"key": "one", "metadata": {"writer": number}}])
+            if step == 2:
+                writers[number].delete("one")
+
+    with ThreadPoolExecutor(2) as pool:
+        for writing in [pool.submit(write, number) for number in range(2)]:
+            writing.result()
+    for collection in writers:
+        ids = collection.ids_of(["one", *(f"step {step}" for step in range(5))])
+        assert len(collection) == len(ids) == len(set(ids.values())) == 6
+        for key, number in ids.items():
+            item = collection.get(key)
+            row = item.metadata["row"]
+            assert item.text == world.scenes.captions[row]
+            codes = collection.codes_of([number], "text")[number]
+            assert same(codes, world.codes("text")[row])
+
+
 def test_codes_and_items_by_id(uri, world):
     collection = Collection.create(uri, world.model)
     collection.add([*world.records(range(4)), {"key": "words", "text": world.scenes.captions[4]}])

@@ -1,6 +1,7 @@
 """Searching an index: encoded queries, re-ranking and packed continuous codes."""
 
 import io
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from corrhash.collection import Added, Collection, SearchOptions, search
 from corrhash.collection.base import Query
 from corrhash.collection.search import EncodedQueries, pack_continuous, unit_rows, unpack_continuous
 from corrhash.datasets import PairedDataset
+from corrhash.errors import NotFoundError
 from corrhash.index import open_index
 from tests.collection.world import N, keys, nearest_rows, nearest_scenes
 
@@ -205,6 +207,31 @@ def test_search_by_key_excludes_the_item(uri, world):
     assert set(keys(narrowed)) == {f"scene {row}" for row in range(9) if row != 7}
     with pytest.raises(InputError, match="No item with the key 'nobody'"):
         collection.search(key="nobody")
+
+
+@pytest.mark.parametrize("store_continuous", [False, True])
+@pytest.mark.parametrize("after", ["ids_of", "codes_of", "search", "get"])
+def test_item_is_deleted_during_a_search_by_key(uri, world, monkeypatch, after, store_continuous):
+    collection = Collection.create(uri, world.model, store_continuous=store_continuous)
+    collection.add(world.records(range(6)))
+    index = collection.index
+    original = getattr(index, after)
+
+    def delete_afterwards(*given, **options):
+        answer = original(*given, **options)
+        monkeypatch.setattr(index, after, original)
+        collection.delete(["scene 3", "scene 4"])
+        return answer
+
+    monkeypatch.setattr(index, after, delete_afterwards)
+    found = None
+    with suppress(NotFoundError):  # if the code was not read yet
+        found = keys(collection.search(key="scene 3", k=6))
+    assert found is not None or after in ("ids_of", "codes_of")
+    if found is not None:
+        assert set(found) - {"scene 4"} == {"scene 0", "scene 1", "scene 2", "scene 5"}
+    with pytest.raises(NotFoundError, match="No item with the key 'scene 3'"):
+        collection.search(key="scene 3")
 
 
 def test_item_without_image_searches_by_text(world):

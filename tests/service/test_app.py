@@ -1,6 +1,7 @@
 """The routes of the service."""
 
 import base64
+import threading
 from collections import Counter
 
 import numpy as np
@@ -10,7 +11,7 @@ from starlette.testclient import TestClient
 from corrhash.collection.overview import make_overview
 from corrhash.errors import InputError, StorageError
 from corrhash.service.app import create_app
-from corrhash.service.limits import Limits
+from corrhash.service.limits import MAX_RESPONSE, Limits
 from tests.service.conftest import TOKEN, N, fill, image_bytes
 
 
@@ -165,7 +166,7 @@ def test_k_is_10_unless_given(service):
 
 def test_errors_do_not_reveal_the_path(service, collection, monkeypatch):
     response = service.post("/api/v1/search/key", json={"key": "nobody"})
-    assert response.status_code == 422
+    assert response.status_code == 404
     assert collection.uri not in response.text
 
     def fail(*given, **options):
@@ -293,7 +294,107 @@ def test_uploaded_file_is_not_served(tmp_path, generous):
 
 
 def test_rate_limit(collection):
-    with TestClient(create_app(collection, Limits(rate=0.5, burst=3))) as client:
+    with TestClient(create_app(collection, Limits(rate=0.01, burst=3))) as client:
         responses = [client.get("/api/v1/items?key=a") for _ in range(4)]
     assert [response.status_code for response in responses] == [200, 200, 200, 429]
-    assert responses[3].headers["retry-after"] == "2"
+    assert 60 < int(responses[3].headers["retry-after"]) <= 100
+
+
+def searches(service, code, image, where):
+    """Send a search of each kind with a filter."""
+    for kind, value in {"text": TEXT, "key": "scene 3", "codes": code}.items():
+        yield service.post(f"/api/v1/search/{kind}", json={kind: value, "where": where})
+    yield service.post("/api/v1/search/image", content=image, params={"where": where})
+
+
+@pytest.mark.parametrize("where", ["path >= 'a'", "not (row = 1 or path != '')"])
+def test_private_fields_cannot_be_filtered(service, collection, scenes, tmp_path, where):
+    code, image = "00" * 3, image_bytes(scenes.images[0])
+    for response in searches(service, code, image, "row = 1"):
+        assert response.status_code == 200
+    for response in searches(service, code, image, where):
+        assert response.status_code == 422
+        assert "The field 'path' is private" in response.json()["error"]
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with TestClient(create_app(collection, token=TOKEN)) as client:
+        params = {"where": where, "dry_run": True}
+        response = client.delete("/api/v1/items", params=params, headers=headers)
+    assert response.status_code == 422
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "not " * 200 + "row = 1",
+        "(" * 20 + "row = 1" + ")" * 20,
+        "not (" * 20 + "row = 1" + ")" * 20,
+        "(row = 1 or " * 20 + "row = 2" + ")" * 20,
+        " and ".join(f"row != {number}" for number in range(70)),
+    ],
+)
+def test_long_filters_are_answered(service, where):
+    assert service.post("/api/v1/search/text", json={"text": TEXT, "where": where}).is_success
+
+
+TOO_LARGE = [
+    {"metadata": {"note": "x" * 1001}},
+    {"metadata": {"x" * 101: 1}},
+    {"metadata": {f"field{number}": 1 for number in range(51)}},
+    {"labels": ["x" * 201]},
+    {"labels": [str(number) for number in range(201)]},
+    {"text": "x" * 20_001},
+]
+
+
+def test_size_of_items_is_limited(tmp_path, generous):
+    collection, _ = fill(tmp_path / "c")
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    largest = {
+        "text": "sea " * 5000,
+        "labels": [f"{number:0200}" for number in range(200)],
+        "metadata": {f"{number:x>100}": "x" * 1000 for number in range(50)},
+    }
+    with TestClient(create_app(collection, generous, token=TOKEN)) as client:
+        for send in (client.post, client.patch):
+            for fields in TOO_LARGE:
+                body = {"items": [{"key": "scene 1", **fields}]}
+                response = send("/api/v1/items", json=body, headers=headers)
+                assert response.status_code == 422
+                assert " at most " in response.json()["error"]
+                assert len(response.content) < 1000
+        items = [{"key": f"large {number}", **largest} for number in range(60)]
+        assert client.post("/api/v1/items", json={"items": items}, headers=headers).is_success
+        keys_of_all = [("key", item["key"]) for item in items]
+        response = client.get("/api/v1/items", params=keys_of_all)
+        assert response.status_code == 422
+        assert "exceed 4 MB together" in response.json()["error"]
+        assert len(client.get("/api/v1/items", params=keys_of_all[:20]).json()) == 20
+        found, offset = [], 0
+        while offset is not None:
+            body = {"text": "sea", "find": "text", "k": 100, "offset": offset, "rerank": False}
+            response = client.post("/api/v1/search/text", json=body)
+            assert len(response.content) <= MAX_RESPONSE
+            found += keys(response)
+            offset = response.json()["next_offset"]
+    assert len(found) == len(set(found)) == len(collection)
+
+
+def test_item_that_is_deleted_during_the_search(tmp_path, generous):
+    """Searches by key, while the item is deleted and added again, give 200 or 404."""
+    collection, scenes = fill(tmp_path / "c")
+    done, statuses = threading.Event(), []
+
+    def change():
+        for _ in range(15):
+            collection.delete("scene 3")
+            collection.add([{"key": "scene 3", "image": scenes.images[3]}])
+        done.set()
+
+    with TestClient(create_app(collection, generous), raise_server_exceptions=False) as client:
+        writer = threading.Thread(target=change)
+        writer.start()
+        while not done.is_set():
+            body = {"key": "scene 3", "k": 3}
+            statuses.append(client.post("/api/v1/search/key", json=body).status_code)
+        writer.join()
+    assert set(statuses) <= {200, 404}

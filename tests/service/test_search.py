@@ -8,7 +8,9 @@ import pytest
 
 from corrhash import Codes
 from corrhash.collection import SearchOptions
+from corrhash.collection.search import find_matches
 from corrhash.errors import InputError
+from corrhash.index.time_limit import TimeLimitError
 from corrhash.service.schemas import SearchResponse
 from corrhash.service.search import Batcher, SearchRequest, SearchService, from_hex, to_hex
 
@@ -161,3 +163,37 @@ def test_codes_are_written_in_hexadecimal_digits():
     assert to_hex(three) == ["0102", "ab00", "ff0f"]
     with pytest.raises(InputError, match="A code of 16 bits has 4 hexadecimal digits, got 3"):
         from_hex("01f", 16)
+
+
+def test_no_search_waits_for_the_filter_of_another_client(service, monkeypatch):
+    """Six slow filters of one client stop in the middle until all others are answered."""
+    go, slow = threading.Event(), SearchOptions(where="row > 1 and row > 2")
+
+    def find(index, encoded, options):
+        assert options.where != slow.where or go.wait(60)
+        return find_matches(index, encoded, options)
+
+    monkeypatch.setattr("corrhash.service.search.find_matches", find)
+
+    async def submit_all():
+        tasks = []
+        for _ in range(6):
+            tasks.append(asyncio.create_task(service.search("text", "sea", slow, "slow")))
+        await asyncio.sleep(0.1)
+        for _ in range(3):
+            assert content(await service.search("text", "sea", SearchOptions(), "slow"))
+            other = SearchOptions(where="row > 3")
+            assert content(await service.search("text", "sea", other, "honest"))
+        assert not any(task.done() for task in tasks)
+        go.set()
+        return await asyncio.gather(*tasks)
+
+    assert len(asyncio.run(asyncio.wait_for(submit_all(), 60))) == 6
+
+
+def test_search_with_a_filter_has_a_time_limit(collection):
+    service = SearchService(collection, lambda size: None, seconds=1e-9)
+    filtered = SearchOptions(where="row > 3")
+    requests = [SearchRequest("text", "sea", filtered)] * 3
+    assert all(isinstance(one, TimeLimitError) for one in service.search_all(requests))
+    service.close()

@@ -19,7 +19,7 @@ from corrhash.codes import Codes
 from corrhash.collection.base import Match, Query, SearchOptions
 from corrhash.datasets.base import is_empty_text
 from corrhash.datasets.images import open_image
-from corrhash.errors import InputError
+from corrhash.errors import InputError, NotFoundError
 from corrhash.index.base import CodeIndex
 from corrhash.index.filter_grammar import as_filter
 from corrhash.index.items import MODALITIES, SHOWN, Item
@@ -87,11 +87,11 @@ def _encode_keys(keys: list[str], index: CodeIndex) -> EncodedQueries:
     packed, continuous = [], []
     for key in keys:
         if key not in ids:
-            raise InputError(f"No item with the key {key!r} in this collection.")
+            raise NotFoundError(f"No item with the key {key!r} in this collection.")
         modality, codes = _query_code(ids[key], index)
         rows, vectors = vectors_of(index, np.array([ids[key]]), modality)
         if not len(rows):
-            raise InputError(f"Item {key!r} was deleted during the search.")
+            raise NotFoundError(f"Item {key!r} was deleted during the search.")
         packed.append(codes.packed)
         continuous.append(vectors)
     codes = Codes(np.concatenate(packed), index.n_bits)
@@ -104,7 +104,7 @@ def _query_code(number: int, index: CodeIndex) -> tuple[str, Codes]:
         _, codes = index.codes_of([number], modality)
         if len(codes):
             return modality, codes
-    raise InputError(f"Item {number} was deleted during the search.")
+    raise NotFoundError(f"Item {number} was deleted during the search.")
 
 
 def find_matches(

@@ -20,10 +20,12 @@ from starlette.types import ASGIApp
 from corrhash import __version__
 from corrhash.collection.collection import Collection
 from corrhash.collection.overview import Overview, make_overview
+from corrhash.errors import InputError
 from corrhash.index.items import LARGEST_ID
+from corrhash.index.time_limit import time_limit
 from corrhash.service.auth import require_token
 from corrhash.service.errors import add_error_handlers
-from corrhash.service.limits import MAX_ITEMS, Limits
+from corrhash.service.limits import MAX_ITEMS, MAX_RESPONSE, MEGABYTE, Limits
 from corrhash.service.middleware import add_middleware
 from corrhash.service.schemas import (
     AddResponse,
@@ -42,8 +44,9 @@ from corrhash.service.schemas import (
     Status,
     Text,
     TextSearch,
+    public_filter,
 )
-from corrhash.service.search import SearchService, from_hex, item_fields
+from corrhash.service.search import SearchService, from_hex, how_many_fit, item_fields
 from corrhash.service.telemetry import Metrics, log
 from corrhash.service.uploads import FORMATS, ImageDecoder
 
@@ -92,7 +95,7 @@ def create_app(
     """
     limits = limits or Limits()
     metrics, decoder = Metrics(), ImageDecoder(limits)
-    service = SearchService(collection, metrics.batch_size.observe)
+    service = SearchService(collection, metrics.batch_size.observe, limits.search)
 
     def warm_up() -> tuple[list[Modality], Overview]:
         prepared = service.warm_up(), make_overview(collection)
@@ -121,9 +124,11 @@ def create_app(
     writable = [Depends(require_token(token))]
 
     @api.post("/search/text", tags=["search"], response_model=SearchResponse)
-    async def search_text(search: TextSearch) -> Response:
+    async def search_text(search: TextSearch, request: Request) -> Response:
         """Search by text."""
-        return in_json(await service.search("text", search.text, search.options()))
+        return in_json(
+            await service.search("text", search.text, search.options(), client_of(request))
+        )
 
     @api.post(
         "/search/image",
@@ -135,19 +140,22 @@ def create_app(
         request: Request, search: Annotated[SearchParameters, Query()]
     ) -> Response:
         """Search by image; the request body is the image file."""
+        options = search.options()
         image = await decoder.decode(await request.body())
-        return in_json(await service.search("image", image, search.options()))
+        return in_json(await service.search("image", image, options, client_of(request)))
 
-    @api.post("/search/key", tags=["search"], response_model=SearchResponse)
-    async def search_key(search: KeySearch) -> Response:
+    @api.post("/search/key", tags=["search"], response_model=SearchResponse, responses=NOT_FOUND)
+    async def search_key(search: KeySearch, request: Request) -> Response:
         """Search for items similar to an item, which is excluded."""
-        return in_json(await service.search("key", search.key, search.options()))
+        return in_json(
+            await service.search("key", search.key, search.options(), client_of(request))
+        )
 
     @api.post("/search/codes", tags=["search"], response_model=SearchResponse)
-    async def search_codes(search: CodesSearch) -> Response:
+    async def search_codes(search: CodesSearch, request: Request) -> Response:
         """Search by hash code."""
         code = from_hex(search.codes, collection.n_bits)
-        return in_json(await service.search("codes", code, search.options()))
+        return in_json(await service.search("codes", code, search.options(), client_of(request)))
 
     @api.get("/info", tags=["status"])
     async def info() -> InfoResponse:
@@ -171,7 +179,13 @@ def create_app(
     @api.get("/items", tags=["items"])
     def get_items(key: Keys) -> list[ItemResponse]:
         """Return items by key; unknown keys are ignored."""
-        return _items_by_key(collection, key)
+        items = _items_by_key(collection, key)
+        if len(items) > 1 and how_many_fit([item.model_dump() for item in items]) < len(items):
+            raise InputError(
+                f"These {len(items)} items exceed {MAX_RESPONSE // MEGABYTE} MB together. Request "
+                "fewer keys at a time."
+            )
+        return items
 
     @api.get("/items/{number}", tags=["items"], responses=NOT_FOUND)
     def get_item(number: ItemId) -> ItemResponse:
@@ -218,7 +232,9 @@ def create_app(
         key: OptionalKeys = None, where: Text | None = None, dry_run: bool = False
     ) -> DeleteResponse:
         """Delete items by key, by a filter, or those of the keys that pass the filter."""
-        return DeleteResponse(deleted=collection.delete(key, where=where, dry_run=dry_run))
+        with time_limit(limits.search):
+            n_deleted = collection.delete(key, where=public_filter(where), dry_run=dry_run)
+        return DeleteResponse(deleted=n_deleted)
 
     @app.get("/health", tags=["status"])
     async def health() -> Status:
@@ -246,6 +262,11 @@ def create_app(
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     add_error_handlers(app, collection.uri)
     return add_middleware(app, limits, metrics, hosts)
+
+
+def client_of(request: Request) -> str:
+    """Return the address of the client of a request."""
+    return request.client.host if request.client else ""
 
 
 def in_json(content: bytes) -> Response:

@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from corrhash.errors import InputError, StorageError, validation_problem
+from corrhash.errors import InputError, NotFoundError, StorageError, validation_problem
 from corrhash.service.telemetry import current_request, log
 
 MESSAGES = {
@@ -37,7 +37,8 @@ def add_error_handlers(app: FastAPI, uri: str) -> None:
     location = _absolute(uri)
 
     async def on_input_error(request: Request, error: Exception) -> JSONResponse:
-        return error_response(422, str(error).replace(location, "the collection"))
+        status = 404 if isinstance(error, NotFoundError) else 422
+        return error_response(status, str(error).replace(location, "the collection"))
 
     async def on_storage_error(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, StorageError)

@@ -9,6 +9,18 @@ MEGABYTE = 1 << 20
 MAX_TEXT = 1000
 """Maximum number of characters of a query, a key or a filter."""
 
+MAX_CAPTION = 20_000
+"""Maximum number of characters of the text of an item."""
+
+MAX_LABELS, MAX_LABEL = 200, 200
+"""Maximum number of labels of an item, and of their characters."""
+
+MAX_FIELDS, MAX_NAME, MAX_VALUE = 50, 100, 1000
+"""Maximum number of metadata fields of an item, and of characters of their names and values."""
+
+MAX_RESPONSE = 4 * MEGABYTE
+"""Maximum bytes of a response with more than one item."""
+
 MAX_K, MAX_OFFSET = 100, 10_000
 MAX_ITEMS = 100
 """Maximum number of items to add or delete per request."""
@@ -25,6 +37,7 @@ class Limits:
     write : maximum bytes of a request that adds items.
     pixels : maximum pixels of an image, width times height.
     timeout : maximum seconds to receive a request, and to decode an image.
+    search : maximum seconds of a search, or of a filter that selects what to delete.
     rate, burst : sustained requests per second of one client, and how many it can send at once.
     concurrent : maximum requests in progress, of all clients.
     """
@@ -34,6 +47,7 @@ class Limits:
     write: int = 32 * MEGABYTE
     pixels: int = 40_000_000
     timeout: float = 10.0
+    search: float = 5.0
     rate: float = 20.0
     burst: int = 60
     concurrent: int = 64

@@ -13,7 +13,21 @@ from pydantic_core import to_json
 from corrhash.collection.base import SearchOptions
 from corrhash.datasets.records import Record
 from corrhash.errors import InputError
-from corrhash.service.limits import MAX_ITEMS, MAX_K, MAX_OFFSET, MAX_TEXT, Limits
+from corrhash.index.filter_grammar import parse_filter
+from corrhash.index.filters import field_names
+from corrhash.service.limits import (
+    MAX_CAPTION,
+    MAX_FIELDS,
+    MAX_ITEMS,
+    MAX_K,
+    MAX_LABEL,
+    MAX_LABELS,
+    MAX_NAME,
+    MAX_OFFSET,
+    MAX_TEXT,
+    MAX_VALUE,
+    Limits,
+)
 from corrhash.service.uploads import decode_image
 
 __all__ = ["to_json"]  # a fifth of the time of json.dumps
@@ -21,12 +35,18 @@ __all__ = ["to_json"]  # a fifth of the time of json.dumps
 Modality = Literal["image", "text"]
 Text = Annotated[str, StringConstraints(max_length=MAX_TEXT, pattern=r"^[^\x00]*$")]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT, pattern=r"^[^\x00]*$")]
+Label = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LABEL, pattern=r"^[^\x00]*$")]
 Hex = Annotated[str, StringConstraints(min_length=2, max_length=256, pattern=r"^[0-9a-f]+$")]
 
 STRICT = ConfigDict(extra="forbid", strict=True)
 """For JSON, whose values have types; query parameters are strings and need conversion."""
 
 DEFAULTS = SearchOptions()
+
+PRIVATE_FIELDS = {"path"}
+"""Fields that responses hide. A filter could reveal their values, one character after another."""
+
+METADATA_LIMITS = f"Names have at most {MAX_NAME} characters, strings at most {MAX_VALUE:,}."
 
 
 class _Schema(BaseModel):
@@ -56,7 +76,7 @@ class SearchParameters(_Schema):
         return SearchOptions(
             find=self.find,
             k=self.k,
-            where=self.where,
+            where=public_filter(self.where),
             radius=self.radius,
             offset=self.offset,
             rerank=self.rerank,
@@ -132,9 +152,11 @@ class NewItem(_Schema):
 
     key: Name = Field(examples=["holiday/1.jpg"])
     image: str | None = Field(None, description="An image file in base64.")
-    text: str = Field("", max_length=20_000, examples=["two boats on the sea"])
-    labels: list[Name] = Field([], max_length=200, examples=[["boat"]])
-    metadata: dict[str, str | int | float | bool] = Field({}, examples=[{"year": 2015}])
+    text: str = Field("", max_length=MAX_CAPTION, examples=["two boats on the sea"])
+    labels: list[Label] = Field([], max_length=MAX_LABELS, examples=[["boat"]])
+    metadata: dict[str, str | int | float | bool] = Field(
+        {}, max_length=MAX_FIELDS, description=METADATA_LIMITS, examples=[{"year": 2015}]
+    )
 
 
 class NewItems(_Schema):
@@ -155,10 +177,13 @@ class ItemChange(_Schema):
     model_config = STRICT
 
     key: Name = Field(examples=["holiday/1.jpg"])
-    text: str = Field("", max_length=20_000, description="The new text, empty to remove it.")
-    labels: list[Name] = Field([], max_length=200, description="All labels of the item.")
+    text: str = Field("", max_length=MAX_CAPTION, description="The new text, empty to remove it.")
+    labels: list[Label] = Field([], max_length=MAX_LABELS, description="All labels of the item.")
     metadata: dict[str, str | int | float | bool | None] = Field(
-        {}, description="Fields to set, or null to remove a field.", examples=[{"year": 2015}]
+        {},
+        max_length=MAX_FIELDS,
+        description=f"Fields to set, or null to remove a field. {METADATA_LIMITS}",
+        examples=[{"year": 2015}],
     )
 
 
@@ -171,6 +196,8 @@ class ItemChanges(_Schema):
 
     def changes(self) -> list[dict[str, Any]]:
         """Return the fields that were given."""
+        for item in self.items:
+            _check_metadata(item)
         return [item.model_dump(exclude_unset=True) for item in self.items]
 
 
@@ -221,11 +248,35 @@ class Status(_Schema):
 
 def _records(items: list[NewItem], limits: Limits) -> Iterator[Record]:
     for item in items:
+        _check_metadata(item)
         try:
             image = None if item.image is None else decode_image(_decode(item.image), limits)
             yield Record(item.key, image, item.text, labels=item.labels, metadata=item.metadata)
         except InputError as error:
             raise InputError(f"Item {item.key!r}: {error}") from error
+
+
+def public_filter(where: str | None) -> str | None:
+    """Return a filter after checking that it parses and compares no private fields."""
+    for name in PRIVATE_FIELDS & (set() if where is None else field_names(parse_filter(where))):
+        raise InputError(
+            f"The field {name!r} is private. Filter by key, text, labels or metadata fields."
+        )
+    return where
+
+
+def _check_metadata(item: NewItem | ItemChange) -> None:
+    for name, value in item.metadata.items():
+        if len(name) > MAX_NAME:
+            raise InputError(
+                f"Item {item.key!r}: the name of a metadata field must have at most {MAX_NAME} "
+                f"characters, got {len(name):,}."
+            )
+        if isinstance(value, str) and len(value) > MAX_VALUE:
+            raise InputError(
+                f"Item {item.key!r}: metadata[{name!r}] must have at most {MAX_VALUE:,} "
+                f"characters, got {len(value):,}."
+            )
 
 
 def _decode(text: str) -> bytes:

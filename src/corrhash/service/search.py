@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -25,10 +26,19 @@ from corrhash.collection.search import embed_texts, encode_queries, find_matches
 from corrhash.errors import InputError
 from corrhash.index.base import CodeIndex
 from corrhash.index.items import Item
+from corrhash.index.time_limit import TimeLimitError, time_limit
+from corrhash.service.limits import MAX_RESPONSE, Limits
 from corrhash.service.schemas import Modality, to_json
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
+
+FILTER_THREADS = 4
+"""Searches with a filter in progress at once. Each has a thread for itself, because a filter can be
+slow; other searches have threads of their own."""
+
+FILTERS_PER_CLIENT = 2
+"""Searches with a filter of one client in progress at once; more of them wait for each other."""
 
 THREADS = 2
 """Batches in progress at once, so that one slow query does not block all others."""
@@ -36,6 +46,9 @@ THREADS = 2
 SINGLE_THREAD = 4_000_000
 """Items below which one thread scans for a batch, in about a millisecond. On a busy machine waking
 another one takes longer than that."""
+
+RESPONSE_FRAME = 4096
+"""Bytes of a response that are reserved for what it contains besides the matches."""
 
 PATIENCE = 0.02
 """Seconds after which a batch in progress counts as slow. Two quick batches would cost more than
@@ -129,8 +142,8 @@ class Batcher(Generic[Request, Response]):
                 future.set_result(response)
 
     def close(self) -> None:
-        """Finish the batches in progress and stop the threads."""
-        self._pool.shutdown()
+        """Stop the threads, without waiting for the batches in progress."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass(frozen=True)
@@ -146,14 +159,34 @@ class SearchRequest:
 class SearchService:
     """Searches a collection for many clients at once."""
 
-    def __init__(self, collection: Collection, observe_batch: Callable[[int], object]) -> None:
+    def __init__(
+        self,
+        collection: Collection,
+        observe_batch: Callable[[int], object],
+        seconds: float = Limits.search,
+    ) -> None:
         self.collection = collection
         self.observe_batch = observe_batch
+        self.seconds = seconds
         self._batcher: Batcher[SearchRequest, bytes] = Batcher(self.search_all)
+        self._filtering: Batcher[SearchRequest, bytes] = Batcher(
+            self.search_all, FILTER_THREADS, max_size=1
+        )
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
-    async def search(self, kind: QueryKind, value: Any, options: SearchOptions) -> bytes:
-        """Return the response to one query in JSON, computed with others that are waiting."""
-        return await self._batcher.submit(SearchRequest(kind, value, options))
+    async def search(
+        self, kind: QueryKind, value: Any, options: SearchOptions, client: str = ""
+    ) -> bytes:
+        """Return the response to one query in JSON, computed with others that are waiting.
+
+        No search waits for the filter of another client.
+        """
+        request = SearchRequest(kind, value, options)
+        if options.where is None:
+            return await self._batcher.submit(request)
+        turn = self._turns.setdefault(client, asyncio.Semaphore(FILTERS_PER_CLIENT))
+        async with turn:
+            return await self._filtering.submit(request)
 
     def search_all(self, requests: list[SearchRequest]) -> list[bytes | Exception]:
         """Answer several queries, with one scan per distinct kind and options."""
@@ -170,6 +203,8 @@ class SearchService:
     def _search_group(self, requests: list[SearchRequest]) -> list[bytes | Exception]:
         try:
             return list(self._search(requests))
+        except TimeLimitError as error:
+            return [error] * len(requests)
         except Exception as error:
             if len(requests) == 1:
                 return [error]
@@ -182,11 +217,13 @@ class SearchService:
         if kind == "codes":
             values = Codes(np.concatenate([code.packed for code in values]), collection.n_bits)
         query = Query(kind, values)
+        waited = time.perf_counter() - max(request.received for request in requests)
         encoded = encode_queries(query, collection.model, collection.index)
         # One match more than requested shows whether there is a next page.
         one_more = replace(options, k=options.k + 1)
-        found = find_matches(collection.index, encoded, one_more)
-        return self._responses(requests, encoded.codes, found)
+        with time_limit(self.seconds, elapsed=0 if options.where is None else waited):
+            found = find_matches(collection.index, encoded, one_more)
+            return self._responses(requests, encoded.codes, found)
 
     def _responses(
         self, requests: list[SearchRequest], codes: Codes, found: list[list[Match]]
@@ -216,7 +253,12 @@ class SearchService:
                 "next_offset": options.offset + options.k if len(matches) > options.k else None,
                 "milliseconds": round(1000 * (time.perf_counter() - request.received), 3),
             }
-            responses.append(to_json(response))
+            content = to_json(response)
+            if len(content) > MAX_RESPONSE and len(shown) > 1:
+                n_shown = how_many_fit(shown)
+                page = {"matches": shown[:n_shown], "next_offset": options.offset + n_shown}
+                content = to_json(response | page)
+            responses.append(content)
         return responses
 
     def warm_up(self) -> list[Modality]:
@@ -236,8 +278,15 @@ class SearchService:
         return accepted
 
     def close(self) -> None:
-        """Finish the searches in progress and stop."""
+        """Drop the searches that wait, and stop; those in progress end on their own."""
         self._batcher.close()
+        self._filtering.close()
+
+
+def how_many_fit(items: Sequence[Any]) -> int:
+    """Return how many items a response can hold, at least one."""
+    sizes = np.cumsum([len(to_json(item)) + 1 for item in items])
+    return max(1, int(np.searchsorted(sizes, MAX_RESPONSE - RESPONSE_FRAME, side="right")))
 
 
 def item_fields(number: int, item: Item, has_image: bool) -> dict[str, Any]:
