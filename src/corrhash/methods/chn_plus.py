@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corrhash.codes import Codes
 from corrhash.datasets.base import PairedDataset
@@ -20,14 +21,10 @@ from corrhash.losses import (
     cosine_likelihood_loss,
     quantization_margin_loss,
 )
+from corrhash.methods._linear_algebra import neighbour_sums, unit_rows
 from corrhash.methods._validation import check_count, check_number
 from corrhash.methods.chn import check_margin
 from corrhash.methods.network_hasher import NetworkHasher
-from corrhash.methods.query_refinement import (
-    REFERENCE_CODES,
-    refine_queries,
-    select_reference_codes,
-)
 from corrhash.networks.config import Networks
 from corrhash.networks.inputs import vector_length
 from corrhash.training.batches import Batch
@@ -39,6 +36,15 @@ if TYPE_CHECKING:
     from corrhash.training.trainer import Trainer
 
 PLUS_NETWORKS = Networks(term_dropout=0.2)
+
+REFERENCE_CODES = "reference_codes"
+"""Name of the reference codes of query refinement among the arrays of a saved model."""
+
+MAX_REFERENCE_CODES = 20_000
+"""Upper limit on the number of reference codes, images and texts together."""
+
+OWN_WEIGHT = 1e-10
+"""Weight of a query's own bit in query refinement; it only breaks ties."""
 
 
 class CHNPlus(NetworkHasher):
@@ -65,7 +71,8 @@ class CHNPlus(NetworkHasher):
         labels in P_ij. It takes effect only with labels and feature vectors; on raw images it is
         not used.
     refine_neighbours : number of nearest training items whose codes refine the code of a query; 0
-        turns query refinement off. 20 improves short codes.
+        turns query refinement off. It takes effect only with labels: without them a query asks for
+        particular items, and its neighbours are others.
     networks : architecture of the two networks.
     training : optimization settings.
 
@@ -78,7 +85,7 @@ class CHNPlus(NetworkHasher):
     Codes(300 codes of 16 bits)
     """
 
-    reference_codes_: np.ndarray
+    reference_codes_: np.ndarray | None = None
 
     grid: ClassVar = {
         "quantization_weight": (0.03, 0.1, 0.3),
@@ -95,7 +102,7 @@ class CHNPlus(NetworkHasher):
         within_modality_weight: float = 0.5,
         pair_weights: Balance = "item",
         label_teacher: bool = True,
-        refine_neighbours: int = 0,
+        refine_neighbours: int = 20,
         networks: Networks = PLUS_NETWORKS,
         training: Training = Training(),  # noqa: B008 - a frozen value
     ) -> None:
@@ -133,7 +140,8 @@ class CHNPlus(NetworkHasher):
         )
 
     def _trainer(self, pairs: PairedDataset, validation: PairedDataset) -> Trainer:
-        if not (self.label_teacher and _can_teach(pairs)):
+        has_features = vector_length(pairs.images) is not None
+        if not (self.label_teacher and has_features and _has_labels(pairs)):
             return super()._trainer(pairs, validation)
         from corrhash.methods.label_teacher import SoftSimilarityTrainer, predict_labels
 
@@ -147,29 +155,64 @@ class CHNPlus(NetworkHasher):
             check_number(name, getattr(self, name), zero=True)
         check_margin("quantization_margin", self.quantization_margin)
         super()._fit(pairs, validation)
-        if self.refine_neighbours:
+        self.reference_codes_ = None
+        if self.refine_neighbours and _has_labels(pairs):
             self.reference_codes_ = select_reference_codes(
                 self.embed_image(pairs.images), self.embed_text(pairs.texts)
             )
 
     def query_codes(self, continuous: np.ndarray) -> Codes:
-        if not self.refine_neighbours:
+        if self.reference_codes_ is None:
             return super().query_codes(continuous)
         return refine_queries(continuous, self.reference_codes_, self.refine_neighbours)
 
     def learned(self) -> dict[str, np.ndarray]:
         learned = super().learned()
-        if learned and self.refine_neighbours:
+        if learned and self.reference_codes_ is not None:
             learned[REFERENCE_CODES] = self.reference_codes_
         return learned
 
     def _restore(self, arrays: dict[str, np.ndarray], description: dict[str, Any]) -> None:
         super()._restore(arrays, description)
-        if self.refine_neighbours:
-            self.reference_codes_ = arrays[REFERENCE_CODES]
+        self.reference_codes_ = arrays.get(REFERENCE_CODES)
 
 
-def _can_teach(pairs: PairedDataset) -> bool:
-    """Return whether label classifiers can be trained on these pairs."""
-    has_labels = pairs.labels is not None and pairs.similarity is None and not pairs.pseudo_labels
-    return has_labels and vector_length(pairs.images) is not None
+def _has_labels(pairs: PairedDataset) -> bool:
+    """Return whether these pairs have labels that define which of them are similar."""
+    return pairs.labels is not None and pairs.similarity is None and not pairs.pseudo_labels
+
+
+def select_reference_codes(
+    image_continuous: NDArray, text_continuous: NDArray
+) -> NDArray[np.float32]:
+    """Return (n, b) continuous codes of training items of both modalities, subsampled evenly."""
+    both = np.concatenate([image_continuous, text_continuous])
+    step = -(-len(both) // MAX_REFERENCE_CODES)
+    return both[::step].astype(np.float32)
+
+
+def refine_queries(continuous: NDArray, reference: NDArray, n_neighbours: int) -> Codes:
+    """Return codes whose bits are the weighted majority of the nearest reference codes.
+
+    Binarization turns a continuous code near 0 into a bit at random. The nearest training items, by
+    the cosine of continuous codes, have more certain bits: their majority, weighted by cosine,
+    replaces the bits of the query. Codes of database items are not refined.
+
+    Parameters
+    ----------
+    continuous : (n, b) continuous codes of queries.
+    reference : (m, b) continuous codes of training items.
+    n_neighbours : how many nearest reference codes are used.
+
+    Examples
+    --------
+    >>> reference = np.array([[0.9, 0.8], [0.8, 0.9], [-0.9, -0.9]])
+    >>> refine_queries(np.array([[0.7, -0.1]]), reference, n_neighbours=2).signs()
+    array([[1, 1]], dtype=int8)
+    """
+    origin = np.zeros(continuous.shape[1])
+    signs = np.where(reference > 0, 1.0, -1.0)  # (m, b)
+    sums = neighbour_sums(
+        unit_rows(continuous, origin), unit_rows(reference, origin), signs, n_neighbours
+    )
+    return Codes.from_continuous(sums + OWN_WEIGHT * np.where(continuous > 0, 1, -1))
