@@ -20,12 +20,14 @@ from pathlib import Path
 import numpy as np
 
 from corrhash.experiments.evaluation import DIRECTIONS
+from corrhash.experiments.report.audit import audit_table
 from corrhash.experiments.report.claims import claims_table
 from corrhash.experiments.report.figures import draw_figures
 from corrhash.experiments.report.paper_tables import (
     beyond_table,
     binarization_table,
     map_table,
+    published_table,
     settings_table,
     task,
     variants_table,
@@ -93,6 +95,8 @@ def quoted(results: str, name: str) -> str:
         "table2": lambda: variants_table(study),
         "table3": lambda: binarization_table(study),
         "claims": lambda: claims_table(study),
+        "audit": lambda: audit_table(study, dataset),
+        "published": lambda: published_table(study, dataset),
         "beyond": lambda: beyond_table(study, dataset),
         "settings": lambda: settings_table(study, dataset, load_trials(ROOT / f"{results}.json")),
     }

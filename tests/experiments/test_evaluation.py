@@ -8,12 +8,16 @@ import pytest
 from corrhash import InputError
 from corrhash.datasets import load_dataset, make_pairs
 from corrhash.experiments.evaluation import (
+    ALL_QUERIES,
+    DIRECTIONS,
+    MAP_VARIANTS,
     encode_for_ranking,
     encode_pairs,
     evaluate_directions,
     evaluate_hasher,
     held_out_labels,
     hold_out_labels,
+    map_variants,
     random_codes,
     validation_map,
 )
@@ -35,6 +39,22 @@ def test_each_direction_uses_its_own_query_modality(split):
     assert scores["image->text"].map == evaluate(query["image"], database["text"], *labels).map
     assert scores["text->image"].map == evaluate(query["text"], database["image"], *labels).map
     assert scores["image->text"].map != scores["text->image"].map
+
+
+def test_map_variants_bound_each_other_and_count_empty_texts(split):
+    texts = split.query.texts.tolil()
+    texts[:20] = 0
+    query = replace(split.query, texts=texts.tocsr())
+    codes = [random_codes(pairs, 8) for pairs in (query, split.database)]
+    maps = map_variants(query, split.database, *codes)
+    for direction in DIRECTIONS:
+        of = maps[direction]
+        assert set(MAP_VARIANTS) <= set(of)
+        assert of["pessimistic ties"] < of["ties by row"] < of["optimistic ties"]
+    labels = query.labels, split.database.labels
+    every = evaluate(codes[0]["text"], codes[1]["image"], *labels).map
+    assert maps["text->image"][ALL_QUERIES] == every
+    assert ALL_QUERIES not in maps["image->text"]
 
 
 def test_ranking_defaults_to_that_of_the_method(split):

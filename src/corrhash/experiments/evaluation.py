@@ -18,6 +18,19 @@ from corrhash.metrics import Scores, evaluate
 DIRECTIONS = ("image->text", "text->image")
 """``a->b`` means queries of modality a against a database of modality b."""
 
+MAP_VARIANTS: dict[str, dict[str, Any]] = {
+    "optimistic ties": {"ties": "optimistic"},
+    "pessimistic ties": {"ties": "pessimistic"},
+    "ties by row": {"ties": "stable"},
+    **{f"@{depth:,}": {"definition": f"hashnet@{depth}"} for depth in (50, 100, 500, 1000, 5000)},
+    "first@50": {"definition": "first@50"},
+    "possible@500": {"definition": "possible@500"},
+}
+"""Options of other mAP definitions that papers and public code use, by their name in tables."""
+
+ALL_QUERIES = "empty texts kept"
+"""A variant that ranks for text queries without a known term too, whose codes are all equal."""
+
 HELD_OUT = 4
 """One label in this many is held out to evaluate on unseen labels."""
 
@@ -75,6 +88,25 @@ def evaluate_directions(
             **options,
         )
     return scores
+
+
+def map_variants(
+    query_pairs: PairedDataset,
+    database_pairs: PairedDataset,
+    query: ByModality,
+    database: ByModality,
+) -> dict[str, dict[str, float]]:
+    """Return mAP by direction under each definition in ``MAP_VARIANTS``, and with all queries."""
+    pairs = query_pairs, database_pairs
+    found: dict[str, dict[str, float]] = {direction: {} for direction in DIRECTIONS}
+    for name, options in MAP_VARIANTS.items():
+        scores = evaluate_directions(*pairs, query, database, threads=1, **options)
+        for direction in DIRECTIONS:
+            found[direction][name] = scores[direction].map
+    labels = query_pairs.labels, database_pairs.labels
+    every = evaluate(query["text"], database["image"], *labels, threads=1)
+    found["text->image"][ALL_QUERIES] = every.map
+    return found
 
 
 def validation_map(hasher: Hasher, validation: PairedDataset) -> float:

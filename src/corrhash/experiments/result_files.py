@@ -228,9 +228,15 @@ def _reported_facts(result: Result) -> dict[str, Any]:
             for ranked_by, names in STUDY_METRICS.items()
             if ranked_by in metrics
         }
+        | {"variants": _rounded(metrics.get("variants", {}))}
         for direction, metrics in result.facts["directions"].items()
     }
     return facts
+
+
+def _rounded(maps: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Round to the digits that tables print, and two more."""
+    return {name: value if value is None else round(value, 5) for name, value in maps.items()}
 
 
 def _reported_trial(trial: Mapping[str, Any]) -> dict[str, Any]:

@@ -92,6 +92,11 @@ class Result:
         value = self.facts["directions"][direction].get("without_trained", {}).get("map")
         return float("nan") if value is None else float(value)
 
+    def map_variants(self, direction: str) -> Mapping[str, float]:
+        """Return mAP under other definitions, by name; empty in results without them."""
+        variants: Mapping[str, float] = self.facts["directions"][direction].get("variants", {})
+        return variants
+
     def average_precisions(self, direction: str, ranked_by: str | None = None) -> np.ndarray:
         """Return (n_queries,) average precisions; NaN for excluded queries."""
         return self.arrays[f"{direction}.{ranked_by or self.facts['ranked_by']}.ap"]

@@ -30,6 +30,7 @@ from corrhash.experiments.evaluation import (
     embed_pairs,
     evaluate_directions,
     hold_out_labels,
+    map_variants,
     validation_map,
 )
 from corrhash.experiments.experiment import RAW_IMAGES, Experiment, image_features_of, load_split
@@ -194,7 +195,7 @@ def measure(
     """Return the metrics of both directions, and the arrays, from continuous codes by modality.
 
     Rankings are by codes, by the cosine of continuous codes, and by codes with the training items
-    removed from the database, unless nothing remains.
+    removed from the database, unless nothing remains. ``variants`` has mAP under other definitions.
     """
     query_codes = {modality: hasher.query_codes(query[modality]) for modality in MODALITIES}
     codes = {modality: Codes.from_continuous(database[modality]) for modality in MODALITIES}
@@ -216,7 +217,9 @@ def measure(
             metrics[direction][ranked_by] = _metrics(scores[direction])
             aps = scores[direction].average_precisions
             arrays[f"{direction}.{ranked_by}.ap"] = aps.astype(np.float32)
+    variants = map_variants(*pairs, query_codes, codes)
     for direction in DIRECTIONS:
+        metrics[direction]["variants"] = variants[direction]
         arrays |= _curves(direction, rankings["hamming"][direction])
         query_modality, database_modality = direction.split("->")
         similar, dissimilar = distance_counts(

@@ -14,6 +14,7 @@ from typing import Any
 from corrhash import __version__
 from corrhash._files import atomic_write, make_folder
 from corrhash.experiments.evaluation import DIRECTIONS
+from corrhash.experiments.report.audit import audit_table
 from corrhash.experiments.report.claims import claims_table
 from corrhash.experiments.report.figures import draw_figures
 from corrhash.experiments.report.paper_tables import (
@@ -80,6 +81,7 @@ def all_tables(study: StudyResults, trials: Sequence[dict[str, Any]]) -> Iterato
         claims_table(study),
     ]
     tables += [published_table(study, dataset) for dataset in study.datasets]
+    tables += [audit_table(study, dataset) for dataset in study.datasets]
     tables += [beyond_table(study, dataset) for dataset in study.datasets]
     tables.append(significance_table(study))
     tables += [settings_table(study, dataset, trials) for dataset in study.datasets]
