@@ -1,5 +1,6 @@
 """Collection: creation in a folder, deletion, pruning, roots, copies and concurrent use."""
 
+import io
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from PIL import Image
 
 from corrhash import InputError
 from corrhash._files import atomic_write, backup_path
@@ -163,6 +165,26 @@ def test_paths_are_relative_to_a_root_that_can_move(uri, world, tmp_path):
     assert again.add([{"key": "0", "image": tmp_path / "moved" / "2015" / "0.png"}]).unchanged == 1
     with pytest.raises(InputError, match="Folder not found: .*photos"):
         collection.set_root(root)
+
+
+def test_stored_images_have_the_preview_size(uri, world):
+    def size_of(key):
+        with Image.open(io.BytesIO(collection.get(key, ["thumbnail"]).thumbnail)) as image:
+            return max(image.size)
+
+    image = Image.effect_noise((1000, 700), 50).convert("RGB")
+    collection = Collection.create(uri, world.model, preview_size=300)
+    collection.add([{"key": "0", "image": image}])
+    collection.set_preview_size(400)
+    collection.add([{"key": "1", "image": image}])
+    collection.update("0", image=image)
+    assert [size_of("0"), size_of("1")] == [400, 400]
+    copy = collection.copy_to("memory:")
+    copy.add([{"key": "2", "image": image}])
+    assert copy.get("2", ["thumbnail"]) == collection.get("1", ["thumbnail"])
+    for wrong in (255, 2049, 640.5):
+        with pytest.raises(InputError, match="preview_size must be an integer from 256 to 2048"):
+            collection.set_preview_size(wrong)
 
 
 def test_open_rejects_another_model(scheme_of, world, tmp_path):

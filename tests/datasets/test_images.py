@@ -14,7 +14,9 @@ from corrhash.datasets.images import (
     UNREADABLE,
     decode_image,
     open_image,
+    preview,
     shrink_for_upload,
+    shrink_jpeg,
     thumbnail,
 )
 
@@ -197,6 +199,32 @@ def test_thumbnails_are_upright_and_small(tmp_path):
         assert small.getpixel((64, 20))[2] > 200  # the blue half is on top
     assert open_image(np.zeros((5, 7, 3), np.uint8)).size == (7, 5)
     assert open_image(Image.new("L", (3, 3))).mode == "RGB"
+
+
+def longest_side(content):
+    with Image.open(io.BytesIO(content)) as image:
+        return max(image.size)
+
+
+def test_previews_have_the_size_that_is_asked_for():
+    image = Image.new("RGB", (3000, 1500), "red")
+    assert [longest_side(preview(image, size)) for size in (256, 640, 1200)] == [256, 640, 1200]
+    assert longest_side(preview(Image.new("RGB", (90, 50)), 640)) == 90
+
+
+def test_previews_stay_within_their_bytes():
+    noise = np.random.default_rng(0).integers(0, 256, (1300, 1300, 3), dtype=np.uint8)
+    small, large = (preview(Image.fromarray(noise), size) for size in (640, 1280))
+    assert len(small) <= 48_000
+    assert len(large) <= 4 * 48_000
+    assert 256 <= longest_side(small) < 640  # no quality was low enough
+
+
+def test_shrinking_keeps_what_is_small_enough():
+    image = Image.effect_noise((640, 320), 50).convert("RGB")
+    content = preview(image)
+    assert longest_side(shrink_jpeg(content)) == 256
+    assert shrink_jpeg(content, 640) == content
 
 
 def transparent(path):

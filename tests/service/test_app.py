@@ -1,13 +1,16 @@
 """The routes of the service."""
 
 import base64
+import io
 import threading
 from collections import Counter
 
 import numpy as np
 import pytest
+from PIL import Image
 from starlette.testclient import TestClient
 
+from corrhash.collection import Collection
 from corrhash.collection.overview import make_overview
 from corrhash.errors import InputError, StorageError
 from corrhash.service.app import create_app
@@ -90,9 +93,9 @@ def test_filter_and_radius(service):
 def test_items_by_id_and_key_without_their_path(service, collection):
     (number,) = collection.ids_of(["scene 4"]).values()
     by_id = service.get(f"/api/v1/items/{number}").json()
+    assert by_id.pop("path") is None
     assert service.get("/api/v1/items", params={"key": "scene 4"}).json() == [by_id]
     assert by_id["metadata"] == {"row": 4}
-    assert "path" not in by_id
 
 
 def test_thumbnail_is_the_stored_one(service, collection):
@@ -102,9 +105,23 @@ def test_thumbnail_is_the_stored_one(service, collection):
     assert response.content == collection.get("scene 4", ["thumbnail"]).thumbnail
 
 
-def test_thumbnail_is_sent_once_per_version(service, collection):
+def test_preview_is_the_stored_image_and_thumbnail_is_small(filled, generous):
+    collection = Collection.create("memory:", filled[0].model, preview_size=500)
+    image = np.asarray(Image.effect_noise((900, 600), 60).convert("RGB"))
+    collection.add([{"key": "large", "image": image}])
+    with TestClient(create_app(collection, generous)) as client:
+        item = f"/api/v1/items/{collection.ids_of(['large'])['large']}"
+        preview, small = (client.get(f"{item}/{name}") for name in ("preview", "thumbnail"))
+    assert preview.content == collection.get("large", ["thumbnail"]).thumbnail
+    sizes = [Image.open(io.BytesIO(response.content)).size for response in (preview, small)]
+    assert sizes == [(500, 333), (256, 170)]
+    assert preview.headers["ETag"] != small.headers["ETag"]
+
+
+@pytest.mark.parametrize("kind", ["thumbnail", "preview"])
+def test_image_is_sent_once_per_version(service, collection, kind):
     (number,) = collection.ids_of(["scene 4"]).values()
-    path = f"/api/v1/items/{number}/thumbnail"
+    path = f"/api/v1/items/{number}/{kind}"
     tag = service.get(path).headers["ETag"]
     for known in (tag, f'"other", W/{tag}'):
         response = service.get(path, headers={"If-None-Match": known})
@@ -112,7 +129,8 @@ def test_thumbnail_is_sent_once_per_version(service, collection):
         assert response.headers["ETag"] == tag
     assert service.get(path, headers={"If-None-Match": '"other"'}).status_code == 200
     (other,) = collection.ids_of(["scene 5"]).values()
-    assert service.get(f"/api/v1/items/{other}/thumbnail").headers["ETag"] != tag
+    assert service.get(f"/api/v1/items/{other}/{kind}").headers["ETag"] != tag
+    assert service.get(f"/api/v1/items/{2**60}/{kind}").status_code == 404
 
 
 def test_example_terms_are_in_the_vocabulary(service):

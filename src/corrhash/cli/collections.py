@@ -16,7 +16,7 @@ import typer
 from rich.table import Table
 
 from corrhash._files import caching_in, check_suffix
-from corrhash.cli.matches import as_dict, print_matches, write_sheet
+from corrhash.cli.matches import as_dict, example_query, print_matches, write_sheet
 from corrhash.cli.options import (
     FORMATS,
     CacheOption,
@@ -24,6 +24,7 @@ from corrhash.cli.options import (
     DeviceOption,
     MethodOption,
     ModelOption,
+    PreviewOption,
     method_named,
 )
 from corrhash.cli.output import out, print_line, print_skipped, progress_bars
@@ -51,6 +52,7 @@ def index(
             help="Also store continuous codes, 2 bytes per bit, for more accurate re-ranking.",
         ),
     ] = False,
+    preview_size: PreviewOption = None,
     features: Annotated[
         Path | None,
         typer.Option(
@@ -113,11 +115,13 @@ def index(
         how: dict[str, Any] = {"part": part, "features": features, "shard": own}
         found = open_source(source, target.model.reader, **how, **target.dataset_options)
         opened = target.open()  # only now: an unreadable source creates no collection
+        if preview_size is not None:
+            opened.set_preview_size(preview_size)  # of a collection that exists
         added = opened.add(found.records, batch=batch, total=found.total)
         n_pruned = opened.prune(source) if prune else None
     _print_added(added, opened, n_pruned)
     if not own.index:
-        command = ["corrhash", "search", collection, *_example_query(opened)]
+        command = ["corrhash", "search", collection, *example_query(opened)]
         print_line(f"Next: {shlex.join([*command, *_model_option(opened, model)])}")
 
 
@@ -377,18 +381,6 @@ def _model_option(collection: Collection, model: Path | None) -> list[str]:
     from corrhash.index import ENGINES, FOLDER
 
     return [] if isinstance(collection.index, ENGINES[FOLDER]) else ["--model", str(model)]
-
-
-def _example_query(collection: Collection) -> list[str]:
-    """Arguments of a search that finds something: a frequent term, or the key of an item."""
-    from corrhash.collection.overview import N_ITEMS, example_terms, frequent_labels
-
-    items = collection.first_items(N_ITEMS)
-    keys = [item.key for item in items]
-    terms = example_terms(collection.model.reader.vocabulary, items, frequent_labels(items), n=1)
-    has_images = collection.codes_of([*collection.ids_of(keys).values()], "image")
-    modality = [] if has_images or not items else ["--find", "text"]
-    return [*(terms or ["--key", *keys[:1]]), *modality]
 
 
 def _print_added(added: Added, collection: Collection, n_pruned: int | None) -> None:

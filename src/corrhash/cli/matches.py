@@ -1,4 +1,4 @@
-"""Matches of a search: as a table, as JSON and as a contact sheet."""
+"""Matches of a search: as a table, as JSON and as a contact sheet; an example of a search."""
 
 from __future__ import annotations
 
@@ -57,3 +57,13 @@ def write_sheet(path: Path, title: str, image: Path | None, matches: list[Match]
         images.insert(0, open_image(image))
         captions.insert(0, "query")
     save_sheet(contact_sheet(images, captions, title=title, columns=5, lines=3), path)
+
+
+def example_query(collection: Collection) -> list[str]:
+    """Arguments of a search that finds something: a frequent term, or the key of an item."""
+    from corrhash.collection.overview import make_overview
+
+    overview = make_overview(collection)
+    keys = [item.key for item in collection.first_items(1)]
+    modality = ["--find", "text"] if overview.modalities == ["text"] else []
+    return [*(overview.examples[:1] or ["--key", *keys]), *modality]

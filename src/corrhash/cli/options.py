@@ -92,6 +92,17 @@ ModelOption = Annotated[
     ),
 ]
 
+PreviewOption = Annotated[
+    int | None,
+    typer.Option(
+        "--preview-size",
+        min=256,
+        max=2048,
+        metavar="PIXELS",
+        help="Longest side of the images to store for the search page.  [default: 640]",
+    ),
+]
+
 
 def method_named(name: str | None) -> Any:
     """Return the class that loads a model, as given by ``MethodOption``."""

@@ -32,6 +32,14 @@ def serve(
         Path | None,
         typer.Option(metavar="FILE", help="File with the token; or set CORRHASH_TOKEN."),
     ] = None,
+    originals: Annotated[
+        bool,
+        typer.Option("--originals", help="Publish the image files of the items, and their paths."),
+    ] = False,
+    paths: Annotated[
+        bool,
+        typer.Option("--paths", help="Publish the paths of image files, relative to the root."),
+    ] = False,
     rate: Annotated[
         float, typer.Option(min=0.1, help="Maximum sustained requests per second per client.")
     ] = 20.0,
@@ -79,6 +87,8 @@ def serve(
         port,
         names=tuple(names or ()),
         token=token if writable else None,
+        originals=originals,
+        paths=paths,
         limits=Limits(rate=rate, burst=max(1, int(3 * rate))),
         workers=workers,
         ready=lambda url: print_line(f"Ready: {url}"),

@@ -21,10 +21,14 @@ from corrhash.codes import Codes
 from corrhash.collection.base import Added
 from corrhash.collection.encoding import KnownImage, encode_records
 from corrhash.collection.search import stores_continuous
+from corrhash.datasets.images import PREVIEW_SIZE, THUMBNAIL_SIZE
 from corrhash.datasets.records import Record
+from corrhash.errors import ParameterError
 from corrhash.index.base import CodeIndex
 from corrhash.index.items import FIELDS, MODALITIES, Item
 from corrhash.model import Model
+
+SMALLEST_PREVIEW, LARGEST_PREVIEW = THUMBNAIL_SIZE, 2048
 
 
 def stored_path(path: str, root: str) -> str:
@@ -44,6 +48,21 @@ def stored_path(path: str, root: str) -> str:
 def root_of(index: CodeIndex) -> str:
     """Return the folder that the paths of items are relative to."""
     return str(index.about.get("root", ""))
+
+
+def preview_size_of(index: CodeIndex) -> int:
+    """Return the longest side of stored images, in pixels."""
+    return int(index.about.get("preview_size", PREVIEW_SIZE))
+
+
+def check_preview_size(size: int) -> int:
+    """Return the longest side of stored images, after checking it."""
+    if not isinstance(size, int) or not SMALLEST_PREVIEW <= size <= LARGEST_PREVIEW:
+        raise ParameterError(
+            "preview_size",
+            f"must be an integer from {SMALLEST_PREVIEW} to {LARGEST_PREVIEW}, got {size!r}.",
+        )
+    return size
 
 
 _EMPTY = Item()
@@ -95,6 +114,7 @@ def add_batch(index: CodeIndex, model: Model, records: Iterable[Record]) -> Adde
         [one.record for one in rest.values()],
         model,
         store_continuous=stores_continuous(index),
+        preview_size=preview_size_of(index),
         contents=[one.content for one in rest.values()],
         known=_known_images(index, twins, rest.values()),
     )

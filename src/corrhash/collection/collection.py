@@ -14,12 +14,13 @@ from filelock import FileLock
 from corrhash._files import absolute_path, backup_path, is_temporary, make_folder
 from corrhash._progress import report, steps_of
 from corrhash.codes import Codes
-from corrhash.collection.adding import add_batch, root_of
+from corrhash.collection.adding import add_batch, check_preview_size, preview_size_of, root_of
 from corrhash.collection.base import Added, Match, Query, SearchableCollection, SearchOptions
 from corrhash.collection.deleting import delete_items, prune
 from corrhash.collection.search import encode_queries, find_matches, stores_continuous
 from corrhash.collection.updating import update_batch
 from corrhash.datasets.base import PairedDataset
+from corrhash.datasets.images import PREVIEW_SIZE
 from corrhash.datasets.records import Record, UnreadableRecord, as_record, dataset_records
 from corrhash.errors import InputError
 from corrhash.index import ENGINES, FOLDER, CodeIndex, engine_of
@@ -114,6 +115,7 @@ class Collection(SearchableCollection):
         model: Model | str | Path,
         *,
         store_continuous: bool = False,
+        preview_size: int = PREVIEW_SIZE,
         root: str | Path = ".",
     ) -> Collection:
         """Create a collection.
@@ -125,6 +127,7 @@ class Collection(SearchableCollection):
             fitted hasher. A collection in a folder keeps a copy.
         store_continuous : also store continuous codes, two bytes per bit, for more accurate
             re-ranking.
+        preview_size : longest side of the stored images, 256 to 2048 pixels.
         root : folder that the paths of image files are stored relative to if they lie below it,
             so that it can be moved (:meth:`set_root`); the current folder by default.
         """
@@ -138,6 +141,7 @@ class Collection(SearchableCollection):
             "fingerprint": model.fingerprint,
             "method": model.hasher.import_path,
             "store_continuous": store_continuous,
+            "preview_size": check_preview_size(preview_size),
             "root": str(absolute_path(root)),
         }
         in_folder = engine is ENGINES[FOLDER]
@@ -296,6 +300,10 @@ class Collection(SearchableCollection):
             raise InputError(f"Folder not found: {folder}. Pass the folder that holds the images.")
         self.index.describe(root=str(absolute_path(folder)))
 
+    def set_preview_size(self, size: int) -> None:
+        """Set the longest side of the images that are stored from now on."""
+        self.index.describe(preview_size=check_preview_size(size))
+
     def file_of(self, item: Item) -> Path:
         """Return the image file of an item that has a path."""
         return self.root / item.path
@@ -319,7 +327,7 @@ class Collection(SearchableCollection):
 
     def first_items(self, n: int) -> list[Item]:
         """Return the ``n`` items with the lowest ids."""
-        return [item for entries in islice(self.index.batches(n), 1) for item in entries.items]
+        return [item for some in islice(self.index.batches(n, SHOWN), 1) for item in some.items]
 
     def _find(self, key: str, fields: Sequence[str]) -> tuple[int, Item]:
         """The id of a key, and its item."""
@@ -334,7 +342,11 @@ class Collection(SearchableCollection):
         uri = str(uri)
         if engine_of(uri).look(uri) is None:
             copy = Collection.create(
-                uri, self.model, store_continuous=self.stores_continuous, root=self.root
+                uri,
+                self.model,
+                store_continuous=self.stores_continuous,
+                preview_size=preview_size_of(self.index),
+                root=self.root,
             )
         elif Path(uri).resolve() == Path(self.uri).resolve():
             raise InputError("The destination is the collection itself. Copy to a new URI.")

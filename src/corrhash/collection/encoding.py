@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,14 @@ from corrhash._progress import report
 from corrhash.codes import Codes
 from corrhash.collection.search import pack_continuous
 from corrhash.datasets.base import is_empty_text
-from corrhash.datasets.images import n_threads, open_image, thumbnail
+from corrhash.datasets.images import PREVIEW_SIZE, n_threads, open_image, preview
 from corrhash.datasets.records import Record
 from corrhash.errors import InputError
 from corrhash.index.items import Item
 from corrhash.model import Model
+
+MakePreview = Callable[[Image.Image], bytes]
+"""Makes the JPEG of an image that a collection stores."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +60,9 @@ class LazyImages:
     replaced by a grey one, so that it does not abort the batch.
     """
 
-    def __init__(self, records: list[Record]) -> None:
+    def __init__(self, records: list[Record], make_preview: MakePreview) -> None:
         self.records = records
+        self.make_preview = make_preview
         self.thumbnails: dict[int, bytes] = {}
         self.unreadable: dict[int, str] = {}
 
@@ -70,7 +75,7 @@ class LazyImages:
         except InputError as error:
             self.unreadable[row] = str(error)
             return Image.new("RGB", (8, 8), "grey")
-        self.thumbnails[row] = thumbnail(image)
+        self.thumbnails[row] = self.make_preview(image)
         return image
 
     def __iter__(self) -> Iterator[Image.Image]:
@@ -103,6 +108,7 @@ def encode_records(
     model: Model,
     *,
     store_continuous: bool = False,
+    preview_size: int = PREVIEW_SIZE,
     contents: Sequence[str] | None = None,
     known: Mapping[str, KnownImage] | None = None,
 ) -> Encoded:
@@ -114,6 +120,7 @@ def encode_records(
     Parameters
     ----------
     store_continuous : also pack the continuous codes into the items.
+    preview_size : longest side of the thumbnails, in pixels.
     contents : checksums of the records' images, empty if unknown.
     known : images by checksum that need not be encoded.
     """
@@ -122,8 +129,9 @@ def encode_records(
     thumbnails: dict[int, bytes] = {}
     modalities = {"image": _Modality(), "text": _Modality()}
     _copy_images(contents, known, modalities["image"], thumbnails)
-    _encode_images(records, model, contents, modalities["image"], thumbnails, reasons)
-    _encode_feature_vectors(records, model, modalities["image"], thumbnails, reasons)
+    make_preview = partial(preview, size=preview_size)
+    _encode_images(records, model, contents, make_preview, modalities["image"], thumbnails, reasons)
+    _encode_feature_vectors(records, model, make_preview, modalities["image"], thumbnails, reasons)
     _encode_texts(records, model, modalities["text"], reasons)
     coded = sorted({*modalities["image"].rows, *modalities["text"].rows})
     position = {row: at for at, row in enumerate(coded)}
@@ -162,6 +170,7 @@ def _encode_images(
     records: list[Record],
     model: Model,
     contents: Sequence[str],
+    make_preview: MakePreview,
     modality: _Modality,
     thumbnails: dict[int, bytes],
     reasons: dict[int, str],
@@ -178,7 +187,7 @@ def _encode_images(
         if not part:
             continue
         of_part = [rows[at] for at in part]
-        images = LazyImages([records[row] for row in of_part])
+        images = LazyImages([records[row] for row in of_part], make_preview)
         if part[0] in cached:
             read = np.stack([cached[at] for at in part])
             images.open_all()
@@ -200,6 +209,7 @@ def _encode_images(
 def _encode_feature_vectors(
     records: list[Record],
     model: Model,
+    make_preview: MakePreview,
     modality: _Modality,
     thumbnails: dict[int, bytes],
     reasons: dict[int, str],
@@ -212,7 +222,7 @@ def _encode_feature_vectors(
     for row in rows:
         if records[row].preview is not None:
             try:
-                thumbnails[row] = thumbnail(open_image(records[row].preview))
+                thumbnails[row] = make_preview(open_image(records[row].preview))
             except InputError as error:
                 reasons[row] = str(error)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from corrhash.codes import Codes
-from corrhash.collection.adding import root_of, stored_path
+from corrhash.collection.adding import preview_size_of, root_of, stored_path
 from corrhash.collection.base import Added
 from corrhash.collection.encoding import encode_records
 from corrhash.collection.search import stores_continuous
@@ -91,7 +91,11 @@ def _encode(
     for modality, records in zip(MODALITIES, (images, texts), strict=True):
         contents = [record.content() for record in records]
         encoded = encode_records(
-            records, model, store_continuous=stores_continuous(index), contents=contents
+            records,
+            model,
+            store_continuous=stores_continuous(index),
+            preview_size=preview_size_of(index),
+            contents=contents,
         )
         checksums = {record.key: c for record, c in zip(records, contents, strict=True)}
         skipped |= encoded.skipped

@@ -43,7 +43,16 @@ UPLOAD_SIZE = 1024
 """Longest side of an image that is sent to a service, in pixels."""
 
 THUMBNAIL_SIZE = 256
-THUMBNAIL_QUALITY = 80
+"""Longest side of an image in a grid of results, in pixels."""
+
+PREVIEW_SIZE = 640
+"""Default of the longest side of a stored image, in pixels."""
+
+PREVIEW_BYTES = 48_000
+"""Maximum of a stored image of up to 640 pixels; Milvus stores 65,535 bytes, in base64."""
+
+JPEG_QUALITY = 80
+LOWEST_QUALITY = 50
 
 BACKGROUND = "white"
 """Colour behind transparent pixels."""
@@ -99,12 +108,35 @@ def _reason(error: BaseException) -> str:
     return str(getattr(error, "strerror", None) or error)
 
 
-def thumbnail(image: Image.Image) -> bytes:
-    """Return a JPEG of at most 256 pixels a side."""
-    small = _shrunk(image, THUMBNAIL_SIZE, Image.Resampling.LANCZOS)
+def thumbnail(image: Image.Image, size: int = THUMBNAIL_SIZE, quality: int = JPEG_QUALITY) -> bytes:
+    """Return a JPEG of at most ``size`` pixels a side, without metadata."""
     file = io.BytesIO()
-    small.save(file, "JPEG", quality=THUMBNAIL_QUALITY)
+    _shrunk(image, size, Image.Resampling.LANCZOS).save(file, "JPEG", quality=quality)
     return file.getvalue()
+
+
+def preview(image: Image.Image, size: int = PREVIEW_SIZE) -> bytes:
+    """Return a JPEG to store: at most ``size`` pixels a side, and 48,000 bytes up to 640 pixels.
+
+    If an image needs more bytes, its quality is reduced, and then its size.
+    """
+    budget = PREVIEW_BYTES * max(1.0, size / PREVIEW_SIZE) ** 2
+    quality = JPEG_QUALITY
+    while len(content := thumbnail(image, size, quality)) > budget:
+        if quality > LOWEST_QUALITY:
+            quality -= 10
+        else:
+            size = size * 4 // 5
+    return content
+
+
+def shrink_jpeg(content: bytes, size: int = THUMBNAIL_SIZE) -> bytes:
+    """Return a JPEG of at most ``size`` pixels a side; one that is small enough stays as it is."""
+    with Image.open(io.BytesIO(content), formats=["JPEG"]) as image:
+        if max(image.size) <= size:
+            return content
+        image.draft(None, (size, size))
+        return thumbnail(image, size)
 
 
 def shrink_for_upload(image: Image.Image) -> Image.Image:

@@ -174,9 +174,12 @@ class CodeIndex(ABC):
             self._write_about({**self.about, **values})
             self.about = {**self.about, **values}
 
-    def batches(self, size: int = 1000) -> Iterator[Entries]:
-        """Iterate over everything in ascending order of id, ``size`` items at a time."""
-        return self._batches(check_k(size, "size"))
+    def batches(self, size: int = 1000, fields: Sequence[str] = FIELDS) -> Iterator[Entries]:
+        """Iterate over items and codes in ascending order of id, ``size`` items at a time.
+
+        Other fields than ``fields`` can be empty.
+        """
+        return self._batches(check_k(size, "size"), check_fields(fields))
 
     def verify(self) -> None:
         """Read everything, and raise a StorageError unless it is readable and consistent."""
@@ -241,7 +244,7 @@ class CodeIndex(ABC):
     def _write_about(self, about: dict[str, Any]) -> None: ...
 
     @abstractmethod
-    def _batches(self, size: int) -> Iterator[Entries]: ...
+    def _batches(self, size: int, fields: Sequence[str]) -> Iterator[Entries]: ...
 
 
 def check_k(k: int, name: str = "k") -> int:
@@ -278,7 +281,7 @@ def checksum(index: CodeIndex) -> str:
 def as_lines(index: CodeIndex, fields: tuple[str, ...] = SHOWN) -> Iterator[dict[str, Any]]:
     """Yield each item in ascending order of id: its id, its codes in hexadecimal, its fields."""
     total, done = len(index), 0
-    for entries in index.batches():
+    for entries in index.batches(fields=fields):
         lines: list[dict[str, Any]] = [{"id": number} for number in entries.ids.tolist()]
         for modality, codes in sorted(entries.codes.items()):
             for row, code in zip(entries.rows[modality].tolist(), codes.packed, strict=True):

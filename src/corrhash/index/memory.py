@@ -187,7 +187,7 @@ class MemoryIndex(CodeIndex):
     def _write_about(self, about: dict[str, Any]) -> None:
         pass
 
-    def _batches(self, size: int) -> Iterator[Entries]:
+    def _batches(self, size: int, fields: Sequence[str]) -> Iterator[Entries]:
         """Iterate over what exists when the first batch is read."""
         with self._lock:
             views = {modality: table.view() for modality, table in self._codes.tables.items()}

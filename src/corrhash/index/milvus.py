@@ -278,10 +278,10 @@ class MilvusIndex(CodeIndex):
     def _write_about(self, about: dict[str, Any]) -> None:
         self._call("alter_collection_properties", properties={ABOUT: json.dumps(about)})
 
-    def _batches(self, size: int) -> Iterator[Entries]:
-        columns = sorted({*COLUMNS.values(), "first", "code"})
+    def _batches(self, size: int, fields: Sequence[str]) -> Iterator[Entries]:
+        columns = sorted({*(COLUMNS[name] for name in fields), "first", "code"})
         for some in portions(self._all_ids(), min(size, ROWS)):
-            yield read_entries(self._rows(rows_in(some), columns), self.n_bits)
+            yield read_entries(self._rows(rows_in(some), columns), self.n_bits, fields)
 
     def _all_ids(self, where: str = "pk >= 0") -> list[int]:
         """Return the ids that meet a condition; an iterator reads any number page by page."""

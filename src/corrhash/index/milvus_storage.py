@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from corrhash.codes import Codes
 from corrhash.errors import InputError
 from corrhash.index.filters import TEXT_FIELDS, And, Compare, Filter, HasLabel, Not, Or
-from corrhash.index.items import FIELDS, MODALITIES, Entries, Item, by_modality
+from corrhash.index.items import MODALITIES, Entries, Item, by_modality
 
 URI = re.compile(r"milvus://([^/:]+:\d+)/([A-Za-z_][A-Za-z0-9_]*)(?:\?(.+))?")
 
@@ -188,7 +188,7 @@ def read_item(rows: list[dict[str, Any]], names: Sequence[str]) -> Item:
     return Item(**values)
 
 
-def read_entries(rows: list[dict[str, Any]], n_bits: int) -> Entries:
+def read_entries(rows: list[dict[str, Any]], n_bits: int, fields: Sequence[str]) -> Entries:
     """Return entries from their rows, in order of their numbers."""
     grouped = [list(group) for _, group in groupby(rows, key=lambda row: int(row["pk"]) // 2)]
     ids = np.array([int(group[0]["pk"]) // 2 for group in grouped], dtype=np.int64)
@@ -202,7 +202,7 @@ def read_entries(rows: list[dict[str, Any]], n_bits: int) -> Entries:
         ]
         places[modality] = np.array([place for place, _ in of_modality], dtype=np.int64)
         codes[modality] = as_codes([read_code(row) for _, row in of_modality], n_bits)
-    return Entries(ids, codes, places, [read_item(group, FIELDS) for group in grouped])
+    return Entries(ids, codes, places, [read_item(group, fields) for group in grouped])
 
 
 def read_code(row: dict[str, Any]) -> NDArray[np.uint8]:
@@ -218,7 +218,13 @@ def as_codes(packed: list[NDArray[np.uint8]], n_bits: int) -> Codes:
 
 
 def _as_text(content: bytes | None) -> str:
-    return "" if content is None else base64.b64encode(content).decode()
+    text = "" if content is None else base64.b64encode(content).decode()
+    if len(text) > MAX_TEXT_BYTES:
+        raise InputError(
+            f"Milvus stores at most {MAX_TEXT_BYTES * 3 // 4:,} bytes per image or code, got "
+            f"{len(content or b''):,}. Use previews of at most 640 pixels."
+        )
+    return text
 
 
 def _as_bytes(text: str) -> bytes | None:

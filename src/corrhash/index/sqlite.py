@@ -315,12 +315,12 @@ class SQLiteIndex(CodeIndex):
         start = 0 if last is None else last + 1
         return np.arange(start, start + len(keys))
 
-    def _batches(self, size: int) -> Iterator[Entries]:
+    def _batches(self, size: int, fields: Sequence[str]) -> Iterator[Entries]:
         """Iterate in one transaction per batch, so that writers are not held up."""
         after = -1
         while True:
             with self._reading() as connection:
-                entries = read_batch(connection, self.n_bits, after, size)
+                entries = read_batch(connection, self.n_bits, after, size, fields)
             if entries is None:
                 return
             yield entries

@@ -17,7 +17,7 @@ from corrhash._files import atomic_write
 from corrhash.codes import Codes, check_n_bits
 from corrhash.errors import InputError
 from corrhash.index.filters import kind_of
-from corrhash.index.items import FIELDS, LARGEST_ID, MODALITIES, Entries, Item, by_modality
+from corrhash.index.items import LARGEST_ID, MODALITIES, Entries, Item, by_modality
 from corrhash.index.sqlite_connections import Connections, reporting
 
 DATABASE_FILE = "collection.db"
@@ -221,10 +221,10 @@ def read_items(fields: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[Ite
 
 
 def read_batch(
-    connection: sqlite3.Connection, n_bits: int, after: int, size: int
+    connection: sqlite3.Connection, n_bits: int, after: int, size: int, fields: Sequence[str]
 ) -> Entries | None:
     """Return the next ``size`` entries with ids above ``after``; None if there are none."""
-    columns = select_items(FIELDS, "items.id, codes.image, codes.text")
+    columns = select_items(tuple(fields), "items.id, codes.image, codes.text")
     rows = connection.execute(
         f"{columns} JOIN codes ON codes.id = items.id WHERE items.id > ? ORDER BY items.id LIMIT ?",
         (after, size),
@@ -238,7 +238,7 @@ def read_batch(
         packed = b"".join(rows[row][column] for row in coded)
         codes[modality] = _as_codes(packed, len(coded), n_bits)
     ids = np.array([values[0] for values in rows], dtype=np.int64)
-    return Entries(ids, codes, places, read_items(FIELDS, rows))
+    return Entries(ids, codes, places, read_items(fields, rows))
 
 
 def find_damage(connection: sqlite3.Connection) -> Iterator[str]:

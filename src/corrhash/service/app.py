@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
-from fastapi import Path as PathParameter
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse
 from starlette.staticfiles import StaticFiles
@@ -21,10 +19,10 @@ from corrhash import __version__
 from corrhash.collection.collection import Collection
 from corrhash.collection.overview import Overview, make_overview
 from corrhash.errors import InputError
-from corrhash.index.items import LARGEST_ID
 from corrhash.index.time_limit import time_limit
 from corrhash.service.auth import require_token
 from corrhash.service.errors import add_error_handlers
+from corrhash.service.images import BINARY, NOT_FOUND, ItemId, add_image_routes
 from corrhash.service.limits import MAX_ITEMS, MAX_RESPONSE, MEGABYTE, Limits
 from corrhash.service.middleware import add_middleware
 from corrhash.service.schemas import (
@@ -32,6 +30,7 @@ from corrhash.service.schemas import (
     CodesSearch,
     DeleteResponse,
     ErrorResponse,
+    FullItemResponse,
     InfoResponse,
     ItemChanges,
     ItemResponse,
@@ -66,12 +65,7 @@ WRITE_ERRORS = ERRORS | {
     401: {"model": ErrorResponse, "description": "The token is missing or wrong."},
     403: {"model": ErrorResponse, "description": "The service is read-only."},
 }
-NOT_FOUND: dict[int | str, dict[str, Any]] = {
-    404: {"model": ErrorResponse, "description": "No such item."}
-}
-BINARY = {"schema": {"type": "string", "format": "binary"}}
 IMAGE_BODY = {"requestBody": {"required": True, "content": dict.fromkeys(FORMATS.values(), BINARY)}}
-ItemId = Annotated[int, PathParameter(ge=0, le=LARGEST_ID)]
 Keys = Annotated[list[Name], Query(min_length=1, max_length=MAX_ITEMS)]
 OptionalKeys = Annotated[list[Name] | None, Query(min_length=1, max_length=MAX_ITEMS)]
 
@@ -81,6 +75,8 @@ def create_app(
     limits: Limits | None = None,
     *,
     token: str | None = None,
+    originals: bool = False,
+    paths: bool = False,
     hosts: Sequence[str] = ("*",),
     ready: Callable[[], object] = lambda: None,
 ) -> ASGIApp:
@@ -90,6 +86,8 @@ def create_app(
     ----------
     limits : sizes, times and request rates.
     token : token that allows adding and deleting; None makes the service read-only.
+    originals : publish the image files of items that lie below the root of the collection.
+    paths : publish the paths of these files, relative to the root.
     hosts : accepted values of the Host header; ``*`` accepts all.
     ready : called once the model is loaded and compiled.
     """
@@ -110,6 +108,7 @@ def create_app(
         await asyncio.wait([app.state.warm_up])
         service.close()
         decoder.close()
+        resizer.close()
 
     app = FastAPI(
         title="corrhash",
@@ -122,6 +121,7 @@ def create_app(
     )
     api = APIRouter(prefix="/api/v1", responses=ERRORS)
     writable = [Depends(require_token(token))]
+    resizer = add_image_routes(api, collection, limits, originals=originals)
 
     @api.post("/search/text", tags=["search"], response_model=SearchResponse)
     async def search_text(search: TextSearch, request: Request) -> Response:
@@ -170,7 +170,10 @@ def create_app(
             fingerprint=facts["fingerprint"],
             version=__version__,
             writable=token is not None,
+            originals=originals,
+            paths=paths,
             search_by=search_by,
+            find=list(overview.modalities),
             examples=list(overview.examples),
             labels=list(overview.labels),
             samples=await asyncio.to_thread(_items_by_key, collection, overview.samples),
@@ -188,33 +191,14 @@ def create_app(
         return items
 
     @api.get("/items/{number}", tags=["items"], responses=NOT_FOUND)
-    def get_item(number: ItemId) -> ItemResponse:
-        """Return one item by id."""
+    def get_item(number: ItemId) -> FullItemResponse:
+        """Return one item by id, with its path if paths are public."""
+        (stored,) = collection.items_of([number], ["path"])
         for item in _items(collection, [number]):
-            return item
+            path = stored.path if paths and stored is not None else ""
+            shown = path if path and not Path(path).is_absolute() else None
+            return FullItemResponse(**item.model_dump(), path=shown)
         raise HTTPException(404, f"No item with the id {number}.")
-
-    @api.get(
-        "/items/{number}/thumbnail",
-        tags=["items"],
-        response_class=Response,
-        responses={
-            200: {"content": {"image/jpeg": BINARY}},
-            304: {"description": "The client has the current thumbnail."},
-            **NOT_FOUND,
-        },
-    )
-    def get_thumbnail(number: ItemId, request: Request) -> Response:
-        """Return the thumbnail of an item; 304 if the client has it (If-None-Match)."""
-        (item,) = collection.items_of([number], ["thumbnail"])
-        if item is None or item.thumbnail is None:
-            raise HTTPException(404, f"No thumbnail of item {number}.")
-        tag = f'"{hashlib.sha256(item.thumbnail).hexdigest()[:32]}"'
-        headers = {"Cache-Control": "private, max-age=300", "ETag": tag}
-        known = request.headers.get("If-None-Match", "")
-        if tag in (one.strip().removeprefix("W/") for one in known.split(",")):
-            return Response(status_code=304, headers=headers)
-        return Response(item.thumbnail, media_type="image/jpeg", headers=headers)
 
     @api.post("/items", tags=["items"], responses=WRITE_ERRORS, dependencies=writable)
     def add_items(new: NewItems) -> AddResponse:

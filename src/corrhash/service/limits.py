@@ -35,6 +35,7 @@ class Limits:
     body : maximum bytes of a JSON request.
     upload : maximum bytes of a query image.
     write : maximum bytes of a request that adds items.
+    original : maximum bytes of an image file that is resized.
     pixels : maximum pixels of an image, width times height.
     timeout : maximum seconds to receive a request, and to decode an image.
     search : maximum seconds of a search, or of a filter that selects what to delete.
@@ -45,6 +46,7 @@ class Limits:
     body: int = 64 * 1024
     upload: int = 10 * MEGABYTE
     write: int = 32 * MEGABYTE
+    original: int = 128 * MEGABYTE
     pixels: int = 40_000_000
     timeout: float = 10.0
     search: float = 5.0

@@ -44,8 +44,8 @@ SECURITY_HEADERS = [(name.encode(), value.encode()) for name, value in _HEADERS.
 MAX_CLIENTS = 10_000
 """Clients whose rate is tracked; beyond it, the least recently seen are forgotten."""
 
-UNTHROTTLED = ("/thumbnail",)
-"""A browser loads all thumbnails of a page at once, so they count only as concurrent requests."""
+UNTHROTTLED = ("/thumbnail", "/preview")
+"""A browser loads all images of a page at once, so they count only as concurrent requests."""
 
 
 def add_middleware(app: ASGIApp, limits: Limits, metrics: Metrics, hosts: Sequence[str]) -> ASGIApp:

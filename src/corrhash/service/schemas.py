@@ -121,6 +121,14 @@ class ItemResponse(_Schema):
     thumbnail: str | None = Field(description="Path of the thumbnail, if the item has an image.")
 
 
+class FullItemResponse(ItemResponse):
+    """An item with the location of its image file."""
+
+    path: str | None = Field(
+        description="Path of the image file below the root of the collection, if paths are public."
+    )
+
+
 class MatchResponse(ItemResponse):
     """A matching item."""
 
@@ -227,7 +235,10 @@ class InfoResponse(_Schema):
     fingerprint: str = Field(description="Fingerprint of the model.")
     version: str
     writable: bool
+    originals: bool = Field(description="Whether original image files are public.")
+    paths: bool = Field(description="Whether paths of image files are public.")
     search_by: list[Modality] = Field(description="Kinds of queries that the model accepts.")
+    find: list[Modality] = Field(description="Kinds of codes that items have.")
     examples: list[str] = Field(description="Example query terms.")
     labels: list[str] = Field(description="Frequent labels.")
     samples: list[ItemResponse] = Field(description="Sample items that have images.")

@@ -21,6 +21,7 @@ from corrhash.errors import InputError
 from corrhash.index.sqlite import SQLiteIndex
 from corrhash.service.app import create_app
 from corrhash.service.limits import Limits
+from corrhash.service.originals import check_originals
 from corrhash.service.telemetry import log, log_to_stderr, shared_metrics
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -35,6 +36,8 @@ def serve(
     *,
     names: tuple[str, ...] = (),
     token: str | None = None,
+    originals: bool = False,
+    paths: bool = False,
     limits: Limits | None = None,
     workers: int = 1,
     ready: Callable[[str], object] = lambda url: None,
@@ -45,11 +48,14 @@ def serve(
     ----------
     names : additional host names that requests may use, such as that of a proxy.
     token : token that allows adding and deleting; None makes the service read-only.
+    originals, paths : publish the image files of items, or their paths, below the root.
     limits : sizes, times and request rates of each worker.
     workers : number of processes that answer requests. More than one need a collection in a folder,
         whose codes they share in memory.
     ready : called with the URL of the service once it answers.
     """
+    if originals:
+        check_originals(str(collection.index.about.get("root", "")))
     if workers > 1:
         _check_workers(collection)
     bound = bind(host, port)
@@ -59,7 +65,15 @@ def serve(
 
     def run(ready: Callable[[], object]) -> None:
         config = uvicorn.Config(
-            create_app(collection, limits, token=token, hosts=hosts, ready=ready),
+            create_app(
+                collection,
+                limits,
+                token=token,
+                originals=originals,
+                paths=paths or originals,
+                hosts=hosts,
+                ready=ready,
+            ),
             log_config=None,
             access_log=False,
             server_header=False,

@@ -1,35 +1,16 @@
-// The search page. Data is inserted as text, never as HTML.
-"use strict";
+// The search page: the form, searches and their results, and the URL of a search.
+import {
+  byId, drawCode, initialize, make, makeButton, makeCard, nameOf,
+} from "./results.js";
+import { openViewer } from "./viewer.js";
 
-const PAGE_SIZE = 24;
-const byId = (id) => document.getElementById(id);
+const PAGE_SIZE = 48;
+const MAX_OFFSET = 10_000; // of the service
 let currentSearch = null; // {text | key | picture, find, label}
 let searchNumber = 0; // responses to earlier searches are ignored
-
-function make(tag, className, text) {
-  const node = document.createElement(tag);
-  if (className) node.className = className;
-  if (text !== undefined) node.textContent = text;
-  return node;
-}
-
-// Codes have two hexadecimal digits per byte; bit k has the value 2^(k % 8) in byte k / 8.
-function bitsOf(code, n) {
-  return Array.from({ length: n }, (_, k) =>
-    (parseInt(code.slice(2 * (k >> 3), 2 * (k >> 3) + 2), 16) >> (k & 7)) & 1);
-}
-
-function drawCode(node, code, n, queryCode) {
-  const bits = bitsOf(code, n);
-  const queryBits = queryCode ? bitsOf(queryCode, n) : bits;
-  node.className = "bits";
-  node.setAttribute("role", "img");
-  const distance = bits.filter((bit, k) => bit !== queryBits[k]).length;
-  node.setAttribute("aria-label", queryCode
-    ? `${distance} of ${n} bits differ` : `Hash code of ${n} bits`);
-  node.replaceChildren(...bits.map((bit, k) =>
-    make("i", [bit ? "one" : "", bit !== queryBits[k] ? "differs" : ""].join(" ").trim())));
-}
+let nextOffset = null; // of the results that follow
+let loading = null; // the request for them
+let published = { originals: false, paths: false };
 
 function showStatus(message) {
   byId("status").textContent = message;
@@ -42,19 +23,29 @@ function showNotice(message, isError = false) {
   byId("status").className = isError ? "notice wrong" : "notice";
 }
 
+function showWarnings(warnings = []) {
+  byId("warnings").replaceChildren(...warnings.map((warning) => make("p", "", warning)));
+}
+
 function showSamples(shown) {
   byId("start").hidden = !shown || byId("samples").children.length === 0;
+}
+
+function setNext(offset) {
+  nextOffset = offset !== null && offset <= MAX_OFFSET ? offset : null;
+  byId("more").hidden = nextOffset === null;
+  byId("more").textContent = "Show more";
 }
 
 function clearResults() {
   byId("results").replaceChildren();
   byId("results").removeAttribute("aria-busy");
-  byId("query").hidden = byId("more").hidden = true;
+  byId("query").hidden = true;
+  document.body.classList.toggle("searched", currentSearch !== null);
+  showWarnings();
+  setNext(null);
   showSamples(true);
 }
-
-// Keys are often paths; the last part is the name to show.
-const nameOf = (key) => key.split("/").pop() || key;
 
 function filterOf(label) {
   return label ? `'${label.replaceAll("'", "''")}' in labels` : null;
@@ -87,56 +78,24 @@ async function fetchMatches(search, offset) {
   return answer;
 }
 
-function makeCard(match, answer) {
-  const item = make("li");
-  if (match.thumbnail) {
-    const picture = make("img");
-    picture.src = match.thumbnail;
-    picture.alt = match.text || match.labels.join(", ") || match.key;
-    picture.loading = "lazy";
-    picture.addEventListener("error", () => picture.remove());
-    item.append(picture);
-  }
-  const body = make("div", "body");
-  if (match.text) {
-    const text = make("p", "text", match.text);
-    text.title = match.text;
-    body.append(text);
-  }
-  const key = make("p", "key", nameOf(match.key));
-  key.title = match.key;
-  body.append(key);
-  if (match.labels.length) {
-    const labels = make("div", "labels");
-    for (const label of match.labels) {
-      const chip = make("button", "", label);
-      chip.type = "button";
-      chip.title = `Show only items labelled ${label}`;
-      chip.addEventListener("click", () => { selectLabel(label); repeatSearch(); });
-      labels.append(chip);
-    }
-    body.append(labels);
-  }
-  const distance = make("p", "distance");
-  const differing = make("span");
-  const verb = match.distance === 1 ? " bit differs" : " bits differ";
-  differing.append(make("strong", "", `${match.distance}`), verb);
-  distance.append(differing);
-  if (match.score !== null) distance.append(make("span", "", `cosine ${match.score.toFixed(2)}`));
-  const bits = make("div");
-  drawCode(bits, match.code, answer.bits, answer.code);
-  const similar = make("button", "similar", "Find similar");
-  similar.type = "button";
-  similar.setAttribute("aria-label", `Find similar to ${nameOf(match.key)}`);
-  similar.addEventListener("click", () => searchSimilar(match.key));
-  body.append(distance, bits, similar);
-  item.append(body);
-  return item;
-}
+const actions = {
+  similar: (key) => searchSimilar(key),
+  select: (label) => { selectLabel(label); repeatSearch(); },
+  open(card) {
+    const isResult = card.parentNode === byId("results");
+    openViewer(card, {
+      ...published,
+      ...actions,
+      more: () => isResult && nextOffset !== null,
+      loadMore,
+    });
+  },
+};
 
 function addLabelOptions(labels) {
   const known = new Set([...byId("label").options].map((option) => option.value));
   for (const label of labels) if (!known.has(label)) byId("label").add(new Option(label, label));
+  byId("filter").hidden = byId("label").options.length < 2;
 }
 
 function selectLabel(label) {
@@ -152,11 +111,14 @@ async function thumbnailOf(key) {
   return item?.thumbnail;
 }
 
-async function showQuery(search, answer) {
+async function showQuery(search, answer, started) {
   byId("query").hidden = false;
   byId("query-title").textContent = search.picture ? "Your picture"
     : search.key ? `Similar to ${nameOf(search.key)}` : `“${search.text}”`;
   drawCode(byId("query-bits"), answer.code, answer.bits);
+  const total = Math.round(performance.now() - started);
+  const inService = Math.round(answer.milliseconds);
+  byId("times").textContent = `Searched in ${inService} ms, ${total} ms in total.`;
   byId("copy").hidden = Boolean(search.picture); // an uploaded picture has no link
   const picture = byId("query-picture");
   if (picture.src.startsWith("blob:")) URL.revokeObjectURL(picture.src);
@@ -169,11 +131,10 @@ async function showQuery(search, answer) {
   picture.hidden = false;
 }
 
-function showSummary(search, answer, started) {
+function showSummary(search) {
   const n = byId("results").children.length;
-  const total = Math.round(performance.now() - started);
-  const times = `searched in ${Math.round(answer.milliseconds)} ms, ${total} ms in total`;
-  if (n) showStatus(`${n} ${n === 1 ? "result" : "results"}, ${times}.`);
+  const counted = `${n} ${n === 1 ? "result" : "results"}`;
+  if (n) showStatus(nextOffset === null ? counted : `First ${counted}`);
   else if (search.label) {
     showNotice(`No results labelled “${search.label}”. Choose another label, or “any”.`);
   } else showNotice("No results. Try other words, or switch between Pictures and Texts.");
@@ -181,32 +142,54 @@ function showSummary(search, answer, started) {
 }
 
 async function run(search, offset = 0) {
-  const number = ++searchNumber;
+  const number = offset ? searchNumber : ++searchNumber;
   currentSearch = search;
-  showStatus("Searching …");
-  byId("results").setAttribute("aria-busy", "true");
+  document.body.classList.add("searched");
+  if (!offset) {
+    loading = null;
+    showStatus("Searching …");
+    showWarnings();
+    byId("results").setAttribute("aria-busy", "true");
+  }
   const started = performance.now();
   try {
     const answer = await fetchMatches(search, offset);
     if (number !== searchNumber) return;
-    const cards = answer.matches.map((match) => makeCard(match, answer));
-    if (offset === 0) byId("results").replaceChildren(...cards);
-    else byId("results").append(...cards);
-    if (offset === 0) showQuery(search, answer);
-    showSummary(search, answer, started);
-    byId("more").hidden = answer.next_offset === null;
-    byId("more").onclick = async () => {
-      await run(search, answer.next_offset);
-      const first = byId("results").children[offset + answer.matches.length];
-      first?.querySelector("button")?.focus();
-    };
+    const cards = answer.matches.map((match) => makeCard(match, answer, actions));
+    if (offset) byId("results").append(...cards);
+    else {
+      byId("results").replaceChildren(...cards);
+      showQuery(search, answer, started);
+      showWarnings(answer.warnings);
+    }
+    setNext(answer.next_offset);
+    showSummary(search);
+    watchEnd();
   } catch (error) {
     if (number !== searchNumber) return;
     if (offset === 0) clearResults();
+    else byId("more").textContent = "Cannot load more results. Try again";
     showNotice(error.message, true);
   } finally {
     if (number === searchNumber) byId("results").removeAttribute("aria-busy");
   }
+}
+
+// Results follow by themselves before their end comes into view. After an error the button stays.
+const end = new IntersectionObserver((entries) => {
+  if (entries.some((entry) => entry.isIntersecting)) loadMore();
+}, { rootMargin: "800px" });
+
+function watchEnd() {
+  end.disconnect(); // observing anew reports an end that is still in view
+  if (nextOffset !== null) end.observe(byId("more"));
+}
+
+function loadMore() {
+  if (nextOffset === null || byId("results").hasAttribute("aria-busy")) return loading;
+  end.disconnect();
+  loading ??= run(currentSearch, nextOffset).finally(() => { loading = null; });
+  return loading;
 }
 
 // The URL of the page describes the search; opening it repeats the search.
@@ -250,6 +233,7 @@ function searchPicture(file) {
 }
 
 function runFromUrl() {
+  byId("viewer").close();
   const parameters = new URLSearchParams(location.search);
   const find = parameters.get("find") === "text" ? "text" : "image";
   document.querySelector(`input[name=find][value=${find}]`).checked = true;
@@ -266,29 +250,6 @@ function runFromUrl() {
   }
 }
 
-function makeSample(item) {
-  const entry = make("li");
-  const button = make("button");
-  button.type = "button";
-  button.setAttribute("aria-label", `Find similar to ${nameOf(item.key)}`);
-  const picture = make("img");
-  picture.src = item.thumbnail;
-  picture.alt = "";
-  picture.title = item.text || item.labels.join(", ") || item.key;
-  picture.addEventListener("error", () => entry.remove());
-  button.append(picture);
-  button.addEventListener("click", () => searchSimilar(item.key));
-  entry.append(button);
-  return entry;
-}
-
-function makeExample(text) {
-  const chip = make("button", "", text);
-  chip.type = "button";
-  chip.addEventListener("click", () => start({ text }));
-  return chip;
-}
-
 async function showOverview() {
   let info;
   try {
@@ -301,13 +262,23 @@ async function showOverview() {
     return;
   }
   const { items, name, bits, method, labels, examples, samples, search_by: by } = info;
+  published = { originals: info.originals, paths: info.paths };
   const count = `${items.toLocaleString("en")} ${items === 1 ? "item" : "items"}`;
-  byId("about").textContent = `${name}: ${count}, ${bits}-bit hash codes (${method})`;
+  byId("about").textContent = `${name}: ${count}`;
+  byId("about-codes").textContent = `${bits}-bit hash codes (${method})`;
+  document.title = `${name} – corrhash search`;
   addLabelOptions(labels);
-  byId("examples").replaceChildren(...examples.map(makeExample));
-  byId("samples").replaceChildren(...samples.map(makeSample));
+  byId("find").hidden = info.find.length < 2;
+  byId("examples").replaceChildren(
+    ...examples.map((text) => makeButton("", text, () => start({ text }))));
+  byId("examples").hidden = !examples.length || !by.includes("text");
+  byId("samples").replaceChildren(...samples.map((item) => makeCard(item, null, actions)));
   byId("text").disabled = !by.includes("text");
   byId("picture").disabled = !by.includes("image");
+  if (info.find.length === 1 && info.find[0] !== selectedFind()) {
+    document.querySelector(`input[name=find][value=${info.find[0]}]`).checked = true;
+    repeatSearch();
+  }
   if (byId("results").children.length || byId("results").hasAttribute("aria-busy")) return;
   showSamples(true);
   if (items === 0) showNotice("This collection is empty. Add items with corrhash index.");
@@ -324,6 +295,11 @@ for (const choice of document.querySelectorAll("input[name=find]")) {
 }
 byId("label").addEventListener("change", repeatSearch);
 byId("picture").addEventListener("change", () => searchPicture(byId("picture").files[0]));
+byId("more").addEventListener("click", async () => {
+  const n = byId("results").children.length;
+  await loadMore();
+  byId("results").children[n]?.querySelector("button").focus();
+});
 byId("copy").addEventListener("click", async () => {
   const link = new URL(urlOf(currentSearch), location.href).href;
   try {
@@ -351,11 +327,13 @@ document.addEventListener("drop", (event) => {
   searchPicture(event.dataTransfer.files[0]);
 });
 document.addEventListener("keydown", (event) => {
-  if (event.key === "/" && !/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) {
-    event.preventDefault();
-    byId("text").focus();
-  }
+  if (event.key !== "/" || byId("viewer").open) return;
+  if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)
+    && !/^(radio|checkbox)$/.test(event.target.type)) return;
+  event.preventDefault();
+  byId("text").focus();
 });
 window.addEventListener("popstate", runFromUrl);
+initialize();
 runFromUrl();
 showOverview();
