@@ -103,8 +103,11 @@ class Codes:
 
     def signs(self) -> NDArray[np.int8]:
         """Return the codes as an (n, n_bits) array of -1 and +1."""
-        bits = np.unpackbits(self.packed, axis=1, count=self.n_bits, bitorder="little")
-        return bits.astype(np.int8) * 2 - 1
+        return self.bits().astype(np.int8) * 2 - 1
+
+    def bits(self) -> NDArray[np.uint8]:
+        """Return the codes as an (n, n_bits) array of 0 and 1."""
+        return np.unpackbits(self.packed, axis=1, count=self.n_bits, bitorder="little")
 
     def planes(self) -> NDArray[np.uint64]:
         """Return the codes as 64-bit words, (ceil(n_bits / 64), n), the input of the kernels.

@@ -1,5 +1,6 @@
 """SQLiteIndex: change log, transactions, backups, concurrent threads and writers."""
 
+import json
 import multiprocessing
 import os
 import sqlite3
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -298,3 +300,24 @@ def test_forked_processes_read_only_later_writes(folder, monkeypatch):
         assert found == list(range(30))
         assert sizes == [[10 + own - 100, 0]]  # the second process also reads the first one's code
     assert len(SQLiteIndex.open(str(folder), 64)) == 32
+
+
+def test_number_of_items_is_stored_with_each_write(folder):
+    """Counting reads all rows, so it happens only after a write that did not store the number."""
+    index = open_index(str(folder), 8)
+    codes = Codes.from_continuous(np.random.default_rng(0).standard_normal((9, 8)))
+    index.add(np.arange(6), codes[:6])
+    index.upsert([4, 5, 6, 7], {"text": codes[4:8]})
+    index.delete([0, 1, 99])
+    with closing(sqlite3.connect(folder / "collection.db", isolation_level=None)) as connection:
+        (stored,) = connection.execute("SELECT value FROM meta WHERE name = 'items'").fetchone()
+        version = connection.execute("SELECT max(version) FROM changes").fetchone()[0]
+        assert json.loads(stored) == [version, 6]
+        assert len(index) == 6
+        connection.execute("INSERT INTO changes (first, last) VALUES (8, 8)")
+        connection.execute("INSERT INTO items VALUES (8, '', '', '', '[]', '{}', '', '')")
+        connection.execute("INSERT INTO codes VALUES (8, x'00', NULL)")
+    assert len(index) == 7
+    index.add([9], codes[8])
+    assert len(index) == 8
+    index.verify()

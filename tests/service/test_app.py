@@ -190,7 +190,7 @@ def test_errors_do_not_reveal_the_path(service, collection, monkeypatch):
     def fail(*given, **options):
         raise InputError(f"Cannot read {collection.uri}/items. Restore it.")
 
-    monkeypatch.setattr(collection.index, "search", fail)
+    monkeypatch.setattr(collection.index, "get", fail)
     response = service.post("/api/v1/search/text", json={"text": TEXT})
     assert response.json()["error"] == "Cannot read the collection/items. Restore it."
 
@@ -200,7 +200,7 @@ def test_storage_errors_are_errors_of_the_server(service, collection, monkeypatc
     def fail(*given, **options):
         raise StorageError(f"Cannot write to {collection.uri}/items. Wait.", problem)
 
-    monkeypatch.setattr(collection.index, "search", fail)
+    monkeypatch.setattr(collection.index, "get", fail)
     response = service.post("/api/v1/search/text", json={"text": TEXT})
     assert response.status_code == status
     assert response.json()["error"] == "Cannot write to the collection/items. Wait."

@@ -8,98 +8,18 @@ import pytest
 
 from corrhash import Codes
 from corrhash.collection import SearchOptions
-from corrhash.collection.search import find_matches
+from corrhash.collection.search import find_pages
 from corrhash.errors import InputError
 from corrhash.index.time_limit import TimeLimitError
+from corrhash.service import search
 from corrhash.service.schemas import SearchResponse
-from corrhash.service.search import Batcher, SearchRequest, SearchService, from_hex, to_hex
-
-
-def test_waiting_requests_share_a_batch():
-    sizes, go = [], threading.Event()
-
-    def process(requests):
-        sizes.append(len(requests))
-        go.wait(10)
-        return [10 * request for request in requests]
-
-    async def submit_all():
-        batcher = Batcher(process, threads=1, max_size=4)
-        tasks = [asyncio.create_task(batcher.submit(n)) for n in range(8)]
-        await asyncio.sleep(0.05)  # the first batch is in progress
-        go.set()
-        return await asyncio.gather(*tasks)
-
-    assert asyncio.run(submit_all()) == [10 * n for n in range(8)]
-    assert sizes[0] <= 4
-    assert sum(sizes) == 8
-    assert len(sizes) < 8
-
-
-def test_a_slow_batch_does_not_block_others():
-    """The slow request ends only after 70 others that were submitted later."""
-    sizes, go = [], threading.Event()
-
-    def process(requests):
-        sizes.append(len(requests))
-        if "slow" in requests:
-            assert go.wait(30)
-        return requests
-
-    async def submit_all():
-        batcher = Batcher(process, max_size=16)
-        slow = asyncio.create_task(batcher.submit("slow"))
-        await asyncio.sleep(0.01)
-        assert await asyncio.gather(*map(batcher.submit, range(70))) == list(range(70))
-        assert not slow.done()
-        go.set()
-        assert await slow == "slow"
-        assert await batcher.submit("last") == "last"
-
-    asyncio.run(submit_all())
-    assert (sum(sizes), max(sizes)) == (72, 16)
-
-
-def test_quick_batches_are_not_split_over_threads():
-    """While one batch is in progress, all later requests wait for the next one."""
-    sizes = []
-
-    def process(requests):
-        sizes.append(len(requests))
-        return requests
-
-    async def client(batcher, n):
-        return [await batcher.submit(n) for _ in range(20)]
-
-    async def submit_all():
-        batcher = Batcher(process)
-        await asyncio.gather(*(client(batcher, n) for n in range(8)))
-
-    asyncio.run(submit_all())
-    assert sum(sizes) == 160
-    assert max(sizes) == 8
-
-
-def test_an_exception_fails_one_request_only():
-    def process(requests):
-        return [ValueError(one) if one == "bad" else one for one in requests]
-
-    async def submit_all():
-        batcher = Batcher(process, threads=1)
-        tasks = map(batcher.submit, ["a", "bad", "b"])
-        return await asyncio.gather(*tasks, return_exceptions=True)
-
-    first, bad, last = asyncio.run(submit_all())
-    assert (first, last) == ("a", "b")
-    assert isinstance(bad, ValueError)
-
-
-def test_a_failing_batch_fails_its_requests():
-    async def submit():
-        return await Batcher(lambda requests: 1 / 0).submit("x")
-
-    with pytest.raises(ZeroDivisionError):
-        asyncio.run(submit())
+from corrhash.service.search import (
+    SearchRequest,
+    SearchService,
+    TextEncoder,
+    from_hex,
+    to_hex,
+)
 
 
 @pytest.fixture
@@ -169,11 +89,11 @@ def test_no_search_waits_for_the_filter_of_another_client(service, monkeypatch):
     """Six slow filters of one client stop in the middle until all others are answered."""
     go, slow = threading.Event(), SearchOptions(where="row > 1 and row > 2")
 
-    def find(index, encoded, options):
+    def find(index, encoded, options, view):
         assert options.where != slow.where or go.wait(60)
-        return find_matches(index, encoded, options)
+        return find_pages(index, encoded, options, view)
 
-    monkeypatch.setattr("corrhash.service.search.find_matches", find)
+    monkeypatch.setattr("corrhash.service.search.find_pages", find)
 
     async def submit_all():
         tasks = []
@@ -197,3 +117,65 @@ def test_search_with_a_filter_has_a_time_limit(collection):
     requests = [SearchRequest("text", "sea", filtered)] * 3
     assert all(isinstance(one, TimeLimitError) for one in service.search_all(requests))
     service.close()
+
+
+def test_short_searches_run_on_the_event_loop(service, collection, monkeypatch):
+    """Only images, filters and deep pages run on threads, and searches after a write."""
+    threads = []
+    search = service._search
+
+    def watched(requests, view=None):
+        threads.append(threading.current_thread().name)
+        return search(requests, view)
+
+    async def run(*arguments):
+        return await service.search(*arguments)
+
+    def name_of_thread(kind, value, options):
+        asyncio.run(run(kind, value, options))
+        return threads.pop()
+
+    service.warm_up()
+    monkeypatch.setattr(service, "_search", watched)
+    image = np.zeros((32, 32, 3), np.uint8)
+    assert name_of_thread("text", "sea", SearchOptions()) == "MainThread"
+    assert name_of_thread("key", "scene 3", SearchOptions()) == "MainThread"
+    assert name_of_thread("image", image, SearchOptions()) != "MainThread"
+    assert name_of_thread("text", "sea", SearchOptions(where="row > 9")) != "MainThread"
+    assert name_of_thread("text", "sea", SearchOptions(offset=5000)) != "MainThread"
+    for value in (1, None):  # None removes it
+        collection.update("scene 3", metadata={"extra": value})
+    assert name_of_thread("text", "sea", SearchOptions()) != "MainThread"
+    assert name_of_thread("text", "sea", SearchOptions()) == "MainThread"
+
+
+def test_simultaneous_short_searches_share_a_batch(collection):
+    sizes = []
+    service = SearchService(collection, sizes.append)
+    service.warm_up()
+
+    async def search_all():
+        texts = ["sea", "boat", "xyzzy"]
+        searches = [service.search("text", text, SearchOptions()) for text in texts]
+        return await asyncio.gather(*searches, return_exceptions=True)
+
+    sea, boat, unknown = asyncio.run(search_all())
+    service.close()
+    assert sizes == [3]
+    assert content(sea)["matches"] != content(boat)["matches"]
+    assert isinstance(unknown, InputError)
+
+
+def test_latest_texts_are_encoded_once(collection, monkeypatch):
+    encoded = []
+    embed = search.embed_texts
+    monkeypatch.setattr(search, "embed_texts", lambda t, m: (encoded.append(t), embed(t, m))[1])
+    encoder = TextEncoder(collection.model, size=2)
+    expected = collection.model.hasher.embed_text(collection.model.reader.read_texts(["sea"]))
+    for _ in range(2):
+        np.testing.assert_array_equal(encoder.encode(["sea", "sea"]).continuous, [*expected] * 2)
+    encoder.encode(["boat", "sea"])
+    encoder.encode(["an"])  # takes the place of the oldest one
+    encoder.encode(["an"])
+    assert [text for texts in encoded for text in texts] == ["sea", "boat", "an"]
+    assert len(encoder._kept) == 2

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, repeat
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from corrhash.collection.base import Match, Query, SearchOptions
 from corrhash.datasets.base import is_empty_text
 from corrhash.datasets.images import open_image
 from corrhash.errors import InputError, NotFoundError
-from corrhash.index.base import CodeIndex
+from corrhash.index.base import CodeIndex, CodeView
 from corrhash.index.filter_grammar import as_filter
 from corrhash.index.items import MODALITIES, SHOWN, Item
 from corrhash.index.ranking import NO_ROW, Ranking
@@ -32,7 +32,7 @@ RERANKED = 100
 SCORE_DIGITS = 6
 """Digits of cosines that count in a ranking; the last ones vary from run to run."""
 
-_Found = tuple[int, int, float | None]
+Found = tuple[int, int, float | None]
 """Id, distance and cosine similarity of one result."""
 
 
@@ -111,15 +111,31 @@ def find_matches(
     index: CodeIndex, queries: EncodedQueries, options: SearchOptions
 ) -> list[list[Match]]:
     """Return the matches of each query."""
+    pages, _ = find_pages(index, queries, options)
+    items = items_on(index, pages, (*SHOWN, "thumbnail") if options.thumbnails else SHOWN)
+    # Items that were deleted since the search are missing.
+    return [[Match(*one, items[one[0]]) for one in page if one[0] in items] for page in pages]
+
+
+def find_pages(
+    index: CodeIndex,
+    queries: EncodedQueries,
+    options: SearchOptions,
+    view: CodeView | None = None,
+) -> tuple[list[list[Found]], CodeView]:
+    """Return the results of each query without their items, and the view that was searched.
+
+    ``view`` is the present one, if the caller has it.
+    """
     modality, where = options.find, as_filter(options.where)
+    if view is None:
+        view = index.view(modality, where)
     end = options.offset + options.k
     continuous = queries.continuous if options.rerank else None
     # Every page re-ranks the same leading items, and an excluded item may be one of them.
-    depth = end + bool(queries.excluded)
-    depth = depth if continuous is None else max(depth, RERANKED)
-    ranking = index.search(
-        queries.codes, depth, modality=modality, where=where, radius=options.radius
-    )
+    wanted = end + bool(queries.excluded)
+    depth = wanted if continuous is None else max(wanted, RERANKED)
+    ranking = view.nearest(queries.codes, depth, index.threads).within_radius(options.radius)
     if ranking.k == 0 and where is None and options.radius is None and len(index):
         other = MODALITIES[1 - MODALITIES.index(modality)]
         raise InputError(
@@ -128,11 +144,9 @@ def find_matches(
         )
     ids, distances, scores = ranking.rows, ranking.distances, None
     if continuous is not None:
-        ids, distances, scores = _rerank(index, ranking, continuous, modality)
-    pages = _pages(ids, distances, scores, queries.excluded, options.offset, end)
-    items = _items(index, pages, (*SHOWN, "thumbnail") if options.thumbnails else SHOWN)
-    # Items that were deleted since the search are missing.
-    return [[Match(*one, items[one[0]]) for one in page if one[0] in items] for page in pages]
+        cosines = _cosines(index, view, ranking.rows[:, :RERANKED], continuous, modality)
+        ids, distances, scores = _rerank(ranking, cosines, wanted)
+    return _pages(ids, distances, scores, queries.excluded, options.offset, end), view
 
 
 def stores_continuous(index: CodeIndex) -> bool:
@@ -174,35 +188,62 @@ def unit_rows(rows: NDArray[Any]) -> NDArray[np.float64]:
     return rows / np.where(lengths == 0, 1, lengths)
 
 
-def row_products(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the (n,) inner products of row i of one array with row i of the other."""
-    products: NDArray[np.float64] = np.einsum("ij,ij->i", left, right)
-    return products
+def _cosines(
+    index: CodeIndex,
+    view: CodeView,
+    ids: NDArray[np.int64],
+    continuous: NDArray[Any],
+    modality: str,
+) -> NDArray[np.float64]:
+    """Return the (n, m) cosines of n queries and m items each; -inf where an item is missing."""
+    n, m = ids.shape
+    queries = unit_rows(continuous)[:, :, None]  # (n, n_bits, 1)
+    given, is_padded = ids.ravel(), ids.min(initial=0) == NO_ROW
+    if is_padded:
+        places = np.flatnonzero(given != NO_ROW)
+        given = given[places]
+    if stores_continuous(index):
+        rows, vectors = vectors_of(index, given, modality)
+        vectors, scale, shift = unit_rows(vectors), 1.0, np.zeros((n, 1))
+    else:
+        rows, codes = view.codes(given)
+        # A sign is 2 * bit - 1, and all rows of signs have the same length.
+        vectors, length = codes.bits(), index.n_bits**0.5
+        scale, shift = 2 / length, queries.sum(axis=1) / length
+    rows = places[rows] if is_padded else rows
+    if len(rows) == n * m:
+        table = vectors.astype(np.float64)
+    else:
+        table = np.zeros((n * m, index.n_bits))
+        table[rows] = vectors
+    products = (table.reshape(n, m, index.n_bits) @ queries)[:, :, 0]  # (n, m)
+    cosines = (scale * products - shift).round(SCORE_DIGITS)
+    if len(rows) < n * m:
+        missing = np.ones(n * m, dtype=bool)
+        missing[rows] = False
+        cosines[missing.reshape(n, m)] = -np.inf
+    return cosines
 
 
 def _rerank(
-    index: CodeIndex, ranking: Ranking, continuous: NDArray[Any], modality: str
+    ranking: Ranking, cosines: NDArray[np.float64], wanted: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
     """Order the leading items of each query by cosine; the others stay ordered by distance.
 
-    Returns (n, k) ids, distances and cosines. The cosine is nan where an item was not re-ranked,
-    and the id is -1 where it was deleted meanwhile.
+    Returns ids, distances and cosines of at least the first ``wanted`` results. The cosine is nan
+    where an item was not re-ranked, and the id is -1 where it was deleted meanwhile.
     """
-    leading = ranking.rows[:, :RERANKED]  # (n, m)
-    query_of = np.arange(leading.size) // max(1, leading.shape[1])
-    exists = np.flatnonzero(leading.ravel() != NO_ROW)
-    rows, vectors = vectors_of(index, leading.ravel()[exists], modality)
-    exists = exists[rows]
-    queries = unit_rows(continuous)[query_of[exists]]
-    cosines = np.full(leading.shape, -np.inf)  # of missing items, which come last
-    cosines.flat[exists] = row_products(unit_rows(vectors), queries).round(SCORE_DIGITS)
-    order = np.lexsort((leading, ranking.distances[:, :RERANKED], -cosines))
-    ids, distances = ranking.rows.copy(), ranking.distances.copy()
-    scores = np.full(ids.shape, np.nan)
-    scores[:, :RERANKED] = np.take_along_axis(cosines, order, axis=1)
-    ids[:, :RERANKED] = np.take_along_axis(leading, order, axis=1)
+    m = cosines.shape[1]
+    # A ranking is in order of distance and id, which a stable sort keeps where cosines tie.
+    order = np.argsort(-cosines, axis=1, kind="stable")[:, : m if ranking.k > m else wanted]
+    queries = np.arange(len(order))[:, None]
+    ids, distances = ranking.rows[queries, order], ranking.distances[queries, order]
+    scores = cosines[queries, order]
     ids[scores == -np.inf] = NO_ROW
-    distances[:, :RERANKED] = np.take_along_axis(distances[:, :RERANKED], order, axis=1)
+    if ranking.k > m:
+        ids = np.concatenate([ids, ranking.rows[:, m:]], axis=1)
+        distances = np.concatenate([distances, ranking.distances[:, m:]], axis=1)
+        scores = np.concatenate([scores, np.full((len(ids), ranking.k - m), np.nan)], axis=1)
     return ids, distances, scores
 
 
@@ -213,22 +254,23 @@ def _pages(
     excluded: Sequence[int],
     start: int,
     end: int,
-) -> list[list[_Found]]:
+) -> list[list[Found]]:
     """Return results ``start`` to ``end`` of each query, without padding and excluded ids."""
-    pages = []
-    for row, of_query in enumerate(ids.tolist()):
+    pages, no_scores = [], repeat(None)
+    of_scores = repeat(no_scores) if scores is None else scores.tolist()
+    for row, columns in enumerate(zip(ids.tolist(), distances.tolist(), of_scores, strict=False)):
         hidden = {NO_ROW, *excluded[row : row + 1]}
-        shown = (place for place, number in enumerate(of_query) if number not in hidden)
-        places = list(islice(shown, start, end))
-        found = [of_query[place] for place in places]
-        page_scores: list[float | None] = [None] * len(places)
-        if scores is not None:  # a score that is not a number does not equal itself
-            page_scores = [s if s == s else None for s in scores[row, places].tolist()]
-        pages.append(list(zip(found, distances[row, places].tolist(), page_scores, strict=True)))
+        shown = (one for one in zip(*columns, strict=False) if one[0] not in hidden)
+        # A score that is not a number does not equal itself.
+        page = [(i, d, s if s == s else None) for i, d, s in islice(shown, start, end)]
+        pages.append(page)
     return pages
 
 
-def _items(index: CodeIndex, pages: list[list[_Found]], fields: Sequence[str]) -> dict[int, Item]:
+def items_on(
+    index: CodeIndex, pages: list[list[Found]], fields: Sequence[str] = SHOWN
+) -> dict[int, Item]:
+    """Return the items of some pages by id, as far as they still exist."""
     ids = list({number: None for page in pages for number, _, _ in page})
     items = zip(ids, index.get(ids, fields), strict=True)
     return {number: item for number, item in items if item is not None}

@@ -253,6 +253,8 @@ def is_empty_text(texts: Any) -> NDArray[np.bool_]:
     if not sp.issparse(texts):
         return ~np.any(np.asarray(texts), axis=1)
     texts = texts.tocsr()
+    if texts.data.all():
+        return np.asarray(texts.indptr[1:] == texts.indptr[:-1])
     rows = np.repeat(np.arange(texts.shape[0]), np.diff(texts.indptr))
     return np.bincount(rows[texts.data != 0], minlength=texts.shape[0]) == 0
 

@@ -157,8 +157,10 @@ class Vocabulary:
             sorted({column_of[t] for t in self.tokenizer.tokenize(text) if t in column_of})
             for text in texts
         ]
-        ends = np.cumsum([0, *map(len, columns)])
-        indices = np.array([c for row in columns for c in row], dtype=np.int64)
+        n_entries = sum(map(len, columns))
+        index_type = np.int32 if n_entries < 2**31 else np.int64  # other types are converted
+        ends = np.cumsum([0, *map(len, columns)], dtype=index_type)
+        indices = np.array([c for row in columns for c in row], dtype=index_type)
         ones = np.ones(len(indices), dtype=np.float32)
         return sp.csr_array((ones, indices, ends), shape=(len(texts), len(self.terms)))
 

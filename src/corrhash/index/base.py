@@ -7,7 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,6 +34,16 @@ SHOWN_NAMES = 20
 """Most fields that an error message lists."""
 
 
+class CodeView(Protocol):
+    """The codes of one modality that pass a filter."""
+
+    def nearest(self, queries: Codes, k: int, threads: int | None = None) -> Ranking:
+        """Return the ``k`` nearest ids of each query, or all of them if there are fewer."""
+
+    def codes(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], Codes]:
+        """Return the positions of those ids that exist, and their codes."""
+
+
 class CodeIndex(ABC):
     """Codes and their items under integer ids, searched by Hamming distance.
 
@@ -41,7 +51,7 @@ class CodeIndex(ABC):
     ranking holds ids instead of rows. Items at equal distance come in ascending order of id.
 
     The public methods validate their arguments and call a private method of the engine:
-    :meth:`_search`, :meth:`_select`, :meth:`_upsert`, :meth:`_delete`, :meth:`_get`,
+    :meth:`_view`, :meth:`_select`, :meth:`_upsert`, :meth:`_delete`, :meth:`_get`,
     :meth:`_codes_of`, :meth:`_ids_of`, :meth:`_ids_of_content`, :meth:`_existing`,
     :meth:`_batches` and :meth:`_write_about`.
 
@@ -126,8 +136,21 @@ class CodeIndex(ABC):
         """
         check_same_bits(check_codes(queries).n_bits, self.n_bits)
         k, radius = check_k(k), check_radius(radius)
-        ranking = self._search(queries, k, check_modality(modality), self._as_filter(where))
-        return ranking.within_radius(radius)
+        return self.view(modality, where).nearest(queries, k, self.threads).within_radius(radius)
+
+    def view(self, modality: str = "image", where: str | Filter | None = None) -> CodeView:
+        """Return the codes that pass a filter, to search them and to look them up.
+
+        An engine that holds all codes in memory returns those of this moment, which do not change.
+        """
+        return self._view(check_modality(modality), self._as_filter(where))
+
+    def current_view(self, modality: str) -> CodeView | None:
+        """Return the :meth:`view` without a filter if that takes no time.
+
+        It is None where codes have to be read first, or where another thread is reading them.
+        """
+        return None
 
     def select(self, where: str | Filter) -> NDArray[np.int64]:
         """Return the ids of all items that pass a filter, ascending."""
@@ -214,8 +237,8 @@ class CodeIndex(ABC):
         """Return those of the ids that are stored."""
 
     @abstractmethod
-    def _search(self, queries: Codes, k: int, modality: str, where: Filter | None) -> Ranking:
-        """Return the ``k`` nearest ids of each query among those that pass a filter."""
+    def _view(self, modality: str, where: Filter | None) -> CodeView:
+        """Return the codes of one modality that pass a filter."""
 
     @abstractmethod
     def _select(self, where: Filter) -> NDArray[np.int64]:

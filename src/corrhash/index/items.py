@@ -218,7 +218,7 @@ def as_ids(ids: ArrayLike) -> NDArray[np.int64]:
         return np.empty(0, dtype=np.int64)
     if numbers.ndim != 1:
         raise InputError(f"ids must be a one-dimensional array, got shape {numbers.shape}.")
-    if numbers.dtype.kind not in "iu" or np.any(numbers > LARGEST_ID) or np.any(numbers < 0):
+    if numbers.dtype.kind not in "iu" or numbers.max() > LARGEST_ID or numbers.min() < 0:
         raise InputError(
             "ids must be integers from 0 to 2^62 - 1, "
             f"got an array of {numbers.dtype} that starts with {numbers[0]}."

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from corrhash.codes import Codes, check_n_bits
 from corrhash.errors import InputError
 from corrhash.index.base import CodeIndex
-from corrhash.index.code_table import CodeTables, Snapshot
+from corrhash.index.code_table import CodeTables, Snapshot, TableView
 from corrhash.index.filters import Filter, as_test
 from corrhash.index.items import Entries, Item, by_modality
-from corrhash.index.ranking import Ranking
 from corrhash.index.time_limit import check_time
 
 CHECKED = 32
@@ -131,14 +130,23 @@ class MemoryIndex(CodeIndex):
     def _existing(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         return self._codes.existing(ids)
 
-    def _search(self, queries: Codes, k: int, modality: str, where: Filter | None) -> Ranking:
+    def _view(self, modality: str, where: Filter | None) -> TableView:
         with self._lock:
             view = self._codes.view(modality, where)
         if view is None:
             assert where is not None
             passing, seen = self._passing(where)
             view = seen.views[modality].of(passing)
-        return view.nearest(queries, k, self.threads)
+        return view
+
+    def current_view(self, modality: str) -> TableView | None:
+        """Return all codes of a modality, unless another thread is writing."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            return self._codes.view(modality, None)
+        finally:
+            self._lock.release()
 
     def _passing(self, where: Filter) -> tuple[NDArray[np.int64], Snapshot]:
         """Return the ids that pass a filter, and the codes that they were selected from.

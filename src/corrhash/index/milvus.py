@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from itertools import groupby
 from threading import RLock
 from typing import Any
@@ -31,7 +32,9 @@ from corrhash.index.milvus_storage import (
     STRINGS,
     as_codes,
     as_expression,
+    as_ranking,
     as_rows,
+    check_options,
     hashed_id,
     numbers_of,
     parse_uri,
@@ -42,7 +45,7 @@ from corrhash.index.milvus_storage import (
     read_item,
     rows_in,
 )
-from corrhash.index.ranking import NO_ROW, Ranking
+from corrhash.index.ranking import Ranking
 from corrhash.index.time_limit import check_time, seconds_left, time_limit_error
 
 with optional_packages("The engine milvus://"):
@@ -183,6 +186,9 @@ class MilvusIndex(CodeIndex):
             for row in self._rows(rows_in(some, "first == 1"), columns)
         }
 
+    def _view(self, modality: str, where: Filter | None) -> _ServerView:
+        return _ServerView(self, modality, where)
+
     def _search(self, queries: Codes, k: int, modality: str, where: Filter | None) -> Ranking:
         condition = f"modality == {MODALITIES.index(modality)}"
         if where is not None:
@@ -208,7 +214,7 @@ class MilvusIndex(CodeIndex):
                 )
                 break
             pending, limit = truncated, min(LIMIT, 4 * limit)
-        return _as_ranking(results)
+        return as_ranking(results)
 
     def _limited_k(self, k: int, condition: str) -> int:
         """Return a ``k`` that covers all items that meet a condition, if the server allows it."""
@@ -304,6 +310,21 @@ class MilvusIndex(CodeIndex):
         return int(row["count(*)"])
 
 
+@dataclass(frozen=True, eq=False)
+class _ServerView:
+    """The codes of one modality that pass a filter, as the server has them at each call."""
+
+    index: MilvusIndex
+    modality: str
+    where: Filter | None
+
+    def nearest(self, queries: Codes, k: int, threads: int | None = None) -> Ranking:
+        return self.index._search(queries, k, self.modality, self.where)
+
+    def codes(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], Codes]:
+        return self.index._codes_of(ids, self.modality)
+
+
 def _connect(uri: str) -> tuple[Any, str, dict[str, Any]]:
     """Return the client, the name of the collection, and the options in the URI."""
     server, name, options = parse_uri(uri)
@@ -324,7 +345,7 @@ def _request(uri: str, send: Callable[[], Any], seconds: float | None = None) ->
             left = seconds_left()
             if left is not None and left < pause and "connect" not in message.lower():
                 raise time_limit_error() from error
-            if not _is_unavailable(message):
+            if not any(words in message.lower() for words in UNAVAILABLE):
                 raise StorageError(f"Milvus at {uri} refused the request: {message}.") from error
             if time.monotonic() > end or (left is not None and left < pause):
                 raise StorageError(
@@ -334,10 +355,6 @@ def _request(uri: str, send: Callable[[], Any], seconds: float | None = None) ->
                 ) from error
         time.sleep(pause)
         pause = min(2 * pause, 3.0)
-
-
-def _is_unavailable(message: str) -> bool:
-    return any(words in message.lower() for words in UNAVAILABLE)
 
 
 def _look(client: Any, name: str, uri: str) -> dict[str, Any] | None:
@@ -376,23 +393,8 @@ def _create(client: Any, name: str, about: dict[str, Any], options: dict[str, An
 
 
 def _check_options(client: Any, name: str, uri: str, options: dict[str, Any]) -> None:
-    """Refuse options that differ from those that a collection was created with."""
-    if not options.keys() - {"nprobe"}:
-        return
-    index = _request(uri, lambda: client.describe_index(name, "code"))
-    shards = _request(uri, lambda: client.describe_collection(name))["num_shards"]
-    stored = {"shards": shards, "index": index["index_type"], "nlist": index.get("nlist")}
-    for option, value in options.items():
-        if option != "nprobe" and str(stored[option]) != str(value):
-            raise InputError(
-                f"{uri} was created with {option}={stored[option]}, got {value}. Omit the option, "
-                "or copy the collection to a new URI."
-            )
-
-
-def _as_ranking(results: list[NDArray[np.int64]]) -> Ranking:
-    longest = max((result.shape[1] for result in results), default=0)
-    both = np.full((2, len(results), longest), NO_ROW, dtype=np.int64)
-    for query, result in enumerate(results):
-        both[:, query, : result.shape[1]] = result
-    return Ranking(both[0], both[1].astype(np.int32))
+    if options.keys() - {"nprobe"}:
+        index = _request(uri, lambda: client.describe_index(name, "code"))
+        shards = _request(uri, lambda: client.describe_collection(name))["num_shards"]
+        stored = {"shards": shards, "index": index["index_type"], "nlist": index.get("nlist")}
+        check_options(uri, options, stored)

@@ -24,6 +24,7 @@ from corrhash.codes import Codes
 from corrhash.errors import InputError
 from corrhash.index.filters import TEXT_FIELDS, And, Compare, Filter, HasLabel, Not, Or
 from corrhash.index.items import MODALITIES, Entries, Item, by_modality
+from corrhash.index.ranking import NO_ROW, Ranking
 
 URI = re.compile(r"milvus://([^/:]+:\d+)/([A-Za-z_][A-Za-z0-9_]*)(?:\?(.+))?")
 
@@ -229,3 +230,22 @@ def _as_text(content: bytes | None) -> str:
 
 def _as_bytes(text: str) -> bytes | None:
     return base64.b64decode(text) if text else None
+
+
+def check_options(uri: str, options: dict[str, Any], stored: dict[str, Any]) -> None:
+    """Refuse options that differ from those that a collection was created with."""
+    for option, value in options.items():
+        if option != "nprobe" and str(stored[option]) != str(value):
+            raise InputError(
+                f"{uri} was created with {option}={stored[option]}, got {value}. Omit the option, "
+                "or copy the collection to a new URI."
+            )
+
+
+def as_ranking(results: list[NDArray[np.int64]]) -> Ranking:
+    """Return the ranking of (2, n) ids and distances of each query."""
+    longest = max((result.shape[1] for result in results), default=0)
+    both = np.full((2, len(results), longest), NO_ROW, dtype=np.int64)
+    for query, result in enumerate(results):
+        both[:, query, : result.shape[1]] = result
+    return Ranking(both[0], both[1].astype(np.int32))

@@ -25,7 +25,6 @@ from corrhash.index.base import CodeIndex, check_stored_bits
 from corrhash.index.code_table import CodeTables, TableView
 from corrhash.index.filters import Filter
 from corrhash.index.items import Entries, Item
-from corrhash.index.ranking import Ranking
 from corrhash.index.sqlite_connections import Connections, reporting
 from corrhash.index.sqlite_filters import passing, select_ids
 from corrhash.index.sqlite_storage import (
@@ -34,16 +33,22 @@ from corrhash.index.sqlite_storage import (
     LOG_ROWS,
     ROWS,
     as_runs,
+    count_items,
     create_database,
     find_damage,
     insert_entries,
+    newest_version,
     parse_ids,
     read_about,
     read_batch,
     read_codes,
     read_items,
     select_items,
+    store_count,
 )
+
+FEW_IDS = 64
+"""Ids that are parameters of a statement: quicker than JSON, but each number is a statement."""
 
 
 class SQLiteIndex(CodeIndex):
@@ -147,7 +152,8 @@ class SQLiteIndex(CodeIndex):
         if not len(entries):
             return
         with self._writing() as connection:
-            _drop(connection, self._existing(entries.ids))
+            existing, n_items = self._existing(entries.ids), count_items(connection)
+            _drop(connection, existing)
             try:
                 insert_entries(connection, entries)
             except sqlite3.IntegrityError as error:
@@ -162,12 +168,15 @@ class SQLiteIndex(CodeIndex):
                         ) from error
                 raise
             _log(connection, np.sort(entries.ids))
+            store_count(connection, n_items + len(entries) - len(existing))
 
     def _delete(self, ids: NDArray[np.int64]) -> int:
         existing = self._existing(ids)
         with self._writing() as connection:
+            n_items = count_items(connection)
             _drop(connection, existing)
             _log(connection, existing)
+            store_count(connection, n_items - len(existing))
         return len(existing)
 
     def _existing(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -182,13 +191,25 @@ class SQLiteIndex(CodeIndex):
                 found.append(parse_ids(connection.execute(sql, (some,)).fetchone()[0]))
         return np.sort(np.concatenate(found))
 
-    def _search(self, queries: Codes, k: int, modality: str, where: Filter | None) -> Ranking:
+    def _view(self, modality: str, where: Filter | None) -> TableView:
         with self._current_codes():
             view = self._codes.view(modality, where)
         if view is None:
             assert where is not None
             view = self._filtered(modality, where)
-        return view.nearest(queries, k, self.threads)
+        return view
+
+    def current_view(self, modality: str) -> TableView | None:
+        """Return all codes of a modality, if no codes were written since the last search."""
+        connections = self._connections
+        if not connections.lock.acquire(blocking=False):
+            return None
+        try:
+            with self._reading() as connection:
+                is_current = newest_version(connection) == self._version
+            return self._codes.view(modality, None) if is_current else None
+        finally:
+            connections.lock.release()
 
     def _filtered(self, modality: str, where: Filter) -> TableView:
         """Return the codes that pass a filter, all of one version of the database.
@@ -216,7 +237,7 @@ class SQLiteIndex(CodeIndex):
         connections = self._connections
         with connections.lock:
             with reporting(self._path), connections.lend() as connection:
-                if _newest(connection) != self._version:
+                if newest_version(connection) != self._version:
                     connection.execute("BEGIN")
                     self._refresh(connection)
                     connection.execute("COMMIT")
@@ -224,7 +245,7 @@ class SQLiteIndex(CodeIndex):
 
     def _refresh(self, connection: sqlite3.Connection) -> None:
         """Read the codes that were written since the last time."""
-        newest = _newest(connection)
+        newest = newest_version(connection)
         if newest == self._version:
             return
         (oldest,) = connection.execute("SELECT min(version) FROM changes").fetchone()
@@ -261,10 +282,14 @@ class SQLiteIndex(CodeIndex):
             return [name for (name,) in connection.execute(sql)]
 
     def _get(self, ids: NDArray[np.int64], fields: Sequence[str]) -> dict[int, Item]:
-        names = tuple(fields)
-        sql = f"{select_items(names)} WHERE items.id IN (SELECT value FROM json_each(?))"
+        names, numbers = tuple(fields), ids.tolist()
+        if len(numbers) <= FEW_IDS:
+            sql = f"{select_items(names)} WHERE items.id IN ({', '.join('?' * len(numbers))})"
+        else:
+            sql = f"{select_items(names)} WHERE items.id IN (SELECT value FROM json_each(?))"
+            numbers = [json.dumps(numbers)]
         with self._reading() as connection:
-            rows = connection.execute(sql, (json.dumps(ids.tolist()),)).fetchall()
+            rows = connection.execute(sql, numbers).fetchall()
             return dict(zip((row[0] for row in rows), read_items(names, rows), strict=True))
 
     def _codes_of(self, ids: NDArray[np.int64], modality: str) -> tuple[NDArray[np.int64], Codes]:
@@ -328,12 +353,7 @@ class SQLiteIndex(CodeIndex):
 
     def __len__(self) -> int:
         with self._reading() as connection:
-            return int(connection.execute("SELECT count(*) FROM codes").fetchone()[0])
-
-
-def _newest(connection: sqlite3.Connection) -> int:
-    """Return the version of the latest write."""
-    return int(connection.execute("SELECT max(version) FROM changes").fetchone()[0])
+            return count_items(connection)
 
 
 def _drop(connection: sqlite3.Connection, ids: NDArray[np.int64]) -> None:

@@ -7,8 +7,6 @@ import os
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from threading import Condition, Lock, RLock, get_ident
 from weakref import WeakSet
@@ -52,17 +50,9 @@ class Connections:
         self._borrowers: list[int] = []  # threads
         self._returned = Condition()
 
-    @contextmanager
-    def lend(self) -> Iterator[sqlite3.Connection]:
-        """Lend a connection; it is closed if the block raises."""
-        with reporting(self.path):
-            connection = self._take()
-        completed = False
-        try:
-            yield connection
-            completed = True
-        finally:
-            self._give_back(connection, completed)
+    def lend(self) -> _Loan:
+        """Lend a connection inside a block; it is closed if the block raises."""
+        return _Loan(self)
 
     def _take(self) -> sqlite3.Connection:
         self.check_process()
@@ -140,6 +130,21 @@ class Connections:
         self._make_locks()
 
 
+class _Loan:
+    """A block with a connection. A class, because a generator takes twice the time."""
+
+    def __init__(self, connections: Connections) -> None:
+        self.connections = connections
+
+    def __enter__(self) -> sqlite3.Connection:
+        with reporting(self.connections.path):
+            self.connection = self.connections._take()
+        return self.connection
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        self.connections._give_back(self.connection, completed=kind is None)
+
+
 _open_here: WeakSet[Connections] = WeakSet()
 _forked: list[Connections] = []
 _forking = Lock()
@@ -199,21 +204,26 @@ def _state(path: Path) -> tuple[int, ...]:
     return (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, _log(path).exists())
 
 
-@contextmanager
-def reporting(path: Path, action: str = "read") -> Iterator[None]:
-    """Turn errors of SQLite, of the disk and of damaged content into StorageError."""
-    try:
-        yield
-    except (InputError, StorageError):
-        raise
-    except UnicodeEncodeError as error:
-        raise InputError(
-            f"The text {error.object!r} is not valid Unicode. Correct or omit it."
-        ) from error
-    except (sqlite3.Error, OSError, ValueError, KeyError, TypeError) as error:
-        if getattr(error, "sqlite_errorname", "") == "SQLITE_INTERRUPT":
-            check_time()
-        raise _storage_error(path, action, error) from error
+class reporting:
+    """Turns errors of SQLite, of the disk and of damaged content into StorageError in a block."""
+
+    def __init__(self, path: Path, action: str = "read") -> None:
+        self.path, self.action = path, action
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, (InputError, StorageError)):
+            return
+        if isinstance(error, UnicodeEncodeError):
+            raise InputError(
+                f"The text {error.object!r} is not valid Unicode. Correct or omit it."
+            ) from error
+        if isinstance(error, (sqlite3.Error, OSError, ValueError, KeyError, TypeError)):
+            if getattr(error, "sqlite_errorname", "") == "SQLITE_INTERRUPT":
+                check_time()
+            raise _storage_error(self.path, self.action, error) from error
 
 
 def _storage_error(path: Path, action: str, error: Exception) -> StorageError:

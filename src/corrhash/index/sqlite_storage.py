@@ -241,6 +241,27 @@ def read_batch(
     return Entries(ids, codes, places, read_items(fields, rows))
 
 
+def newest_version(connection: sqlite3.Connection) -> int:
+    """Return the version of the latest write."""
+    return int(connection.execute("SELECT max(version) FROM changes").fetchone()[0])
+
+
+def count_items(connection: sqlite3.Connection) -> int:
+    """Return the number of items: the stored one, if it belongs to the latest write."""
+    row = connection.execute("SELECT value FROM meta WHERE name = 'items'").fetchone()
+    if row is not None:
+        version, n_items = json.loads(row[0])
+        if version == newest_version(connection):
+            return int(n_items)
+    return int(connection.execute("SELECT count(*) FROM codes").fetchone()[0])
+
+
+def store_count(connection: sqlite3.Connection, n_items: int) -> None:
+    """Store the number of items after a write: counting a million takes milliseconds."""
+    value = json.dumps([newest_version(connection), n_items])
+    connection.execute("INSERT OR REPLACE INTO meta VALUES ('items', ?)", (value,))
+
+
 def find_damage(connection: sqlite3.Connection) -> Iterator[str]:
     """Yield what is wrong with a database: damaged pages, violated constraints, stray rows."""
     for (line,) in connection.execute("PRAGMA integrity_check"):
@@ -266,6 +287,9 @@ def find_damage(connection: sqlite3.Connection) -> Iterator[str]:
             sql = f"SELECT * FROM {table} WHERE id > ? AND id <= ?"
             for wrong in wanted.symmetric_difference(connection.execute(sql, span)):
                 yield f"the {table} of item {wrong[0]} differ from those in the table of {table}"
+    (n_items,) = connection.execute("SELECT count(*) FROM codes").fetchone()
+    if n_items != count_items(connection):
+        yield f"{count_items(connection)} items are recorded, but {n_items} are stored"
 
 
 CHANGED = """id IN (

@@ -41,16 +41,16 @@ class LinearHasher(Hasher):
     text_projection_: np.ndarray
 
     def _embed_image(self, images: Any) -> np.ndarray:
-        images = feature_rows(images, "images", len(self.image_mean_))
+        images = feature_rows(images, "images", len(self.image_mean_), convert=False)
         return project(images, self.image_mean_, self.image_projection_)
 
     def _embed_text(self, texts: Any) -> np.ndarray:
-        texts = feature_rows(texts, "texts", len(self.text_mean_))
+        texts = feature_rows(texts, "texts", len(self.text_mean_), convert=False)
         return project(texts, self.text_mean_, self.text_projection_)
 
 
 def project(table: Any, mean: np.ndarray, projection: np.ndarray) -> np.ndarray:
-    """Return (n, k) projections of the centred rows."""
+    """Return (n, k) projections of the centred rows, which a float64 projection converts."""
     return np.asarray(table @ projection) - mean @ projection
 
 

@@ -33,13 +33,18 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
         raise InputError(f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}.")
 
 
-def feature_rows(values: Any, what: str, n_columns: int | None = None) -> Any:
+def feature_rows(
+    values: Any, what: str, n_columns: int | None = None, *, convert: bool = True
+) -> Any:
     """Return ``values`` as an (n, d) float array, or a float sparse matrix, of features.
 
-    ``n_columns`` is the number of columns that the model was trained on.
+    ``n_columns`` is the number of columns that the model was trained on. ``convert=False`` leaves
+    the type of a sparse matrix: SciPy takes 60 us to convert even one row.
     """
-    # float64, since sums of small integers would overflow
-    values = values.astype(np.float64) if sp.issparse(values) else _dense_rows(values, what)
+    if not sp.issparse(values):
+        values = _dense_rows(values, what)
+    elif convert:
+        values = values.astype(np.float64)  # sums of small integers would overflow
     if n_columns is not None and values.shape[1] != n_columns:
         raise InputError(
             f"The model was trained on {n_columns} columns of {what}, got {values.shape[1]}. "

@@ -21,7 +21,8 @@ from corrhash.collection.overview import Overview, make_overview
 from corrhash.errors import InputError
 from corrhash.index.time_limit import time_limit
 from corrhash.service.auth import require_token
-from corrhash.service.errors import add_error_handlers
+from corrhash.service.direct import DirectRoute, DirectRoutes
+from corrhash.service.errors import error_handlers
 from corrhash.service.images import BINARY, NOT_FOUND, ItemId, add_image_routes
 from corrhash.service.limits import MAX_ITEMS, MAX_RESPONSE, MEGABYTE, Limits
 from corrhash.service.middleware import add_middleware
@@ -94,6 +95,7 @@ def create_app(
     limits = limits or Limits()
     metrics, decoder = Metrics(), ImageDecoder(limits)
     service = SearchService(collection, metrics.batch_size.observe, limits.search)
+    handlers: dict[Any, Any] = error_handlers(collection.uri)
 
     def warm_up() -> tuple[list[Modality], Overview]:
         prepared = service.warm_up(), make_overview(collection)
@@ -118,17 +120,26 @@ def create_app(
         docs_url=None,  # they load scripts from other servers
         redoc_url=None,
         lifespan=lifespan,
+        exception_handlers=handlers,
     )
     api = APIRouter(prefix="/api/v1", responses=ERRORS)
     writable = [Depends(require_token(token))]
     resizer = add_image_routes(api, collection, limits, originals=originals)
 
+    async def find_by_text(search: TextSearch, client: str) -> bytes:
+        return await service.search("text", search.text, search.options(), client)
+
+    async def find_by_key(search: KeySearch, client: str) -> bytes:
+        return await service.search("key", search.key, search.options(), client)
+
+    async def find_by_code(search: CodesSearch, client: str) -> bytes:
+        code = from_hex(search.codes, collection.n_bits)
+        return await service.search("codes", code, search.options(), client)
+
     @api.post("/search/text", tags=["search"], response_model=SearchResponse)
     async def search_text(search: TextSearch, request: Request) -> Response:
         """Search by text."""
-        return in_json(
-            await service.search("text", search.text, search.options(), client_of(request))
-        )
+        return in_json(await find_by_text(search, client_of(request)))
 
     @api.post(
         "/search/image",
@@ -147,15 +158,12 @@ def create_app(
     @api.post("/search/key", tags=["search"], response_model=SearchResponse, responses=NOT_FOUND)
     async def search_key(search: KeySearch, request: Request) -> Response:
         """Search for items similar to an item, which is excluded."""
-        return in_json(
-            await service.search("key", search.key, search.options(), client_of(request))
-        )
+        return in_json(await find_by_key(search, client_of(request)))
 
     @api.post("/search/codes", tags=["search"], response_model=SearchResponse)
     async def search_codes(search: CodesSearch, request: Request) -> Response:
         """Search by hash code."""
-        code = from_hex(search.codes, collection.n_bits)
-        return in_json(await service.search("codes", code, search.options(), client_of(request)))
+        return in_json(await find_by_code(search, client_of(request)))
 
     @api.get("/info", tags=["status"])
     async def info() -> InfoResponse:
@@ -244,8 +252,12 @@ def create_app(
 
     app.include_router(api)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-    add_error_handlers(app, collection.uri)
-    return add_middleware(app, limits, metrics, hosts)
+    direct = [
+        DirectRoute("/api/v1/search/text", TextSearch, find_by_text),
+        DirectRoute("/api/v1/search/key", KeySearch, find_by_key),
+        DirectRoute("/api/v1/search/codes", CodesSearch, find_by_code),
+    ]
+    return add_middleware(DirectRoutes(app, direct, handlers), limits, metrics, hosts)
 
 
 def client_of(request: Request) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
@@ -32,8 +32,14 @@ def error_response(
     return JSONResponse(content, status, headers)
 
 
-def add_error_handlers(app: FastAPI, uri: str) -> None:
-    """Let every error be answered in JSON, without the location of the collection."""
+Handler = Callable[[Request, Exception], Awaitable[JSONResponse]]
+
+
+def error_handlers(uri: str) -> dict[type[Exception], Handler]:
+    """Return functions that answer errors in JSON, without the location of the collection.
+
+    An error is answered by the function of its class, or of its nearest base class.
+    """
     location = _absolute(uri)
 
     async def on_input_error(request: Request, error: Exception) -> JSONResponse:
@@ -60,11 +66,13 @@ def add_error_handlers(app: FastAPI, uri: str) -> None:
         log.error("unhandled exception", exc_info=error)
         return error_response(500, "Internal error. The log has details under this request id.")
 
-    app.add_exception_handler(InputError, on_input_error)
-    app.add_exception_handler(StorageError, on_storage_error)
-    app.add_exception_handler(RequestValidationError, on_validation_error)
-    app.add_exception_handler(HTTPException, on_http_error)
-    app.add_exception_handler(Exception, on_defect)
+    return {
+        InputError: on_input_error,
+        StorageError: on_storage_error,
+        RequestValidationError: on_validation_error,
+        HTTPException: on_http_error,
+        Exception: on_defect,
+    }
 
 
 def _absolute(uri: str) -> str:

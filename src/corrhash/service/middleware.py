@@ -8,14 +8,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from corrhash.service.errors import error_response
 from corrhash.service.limits import MEGABYTE, Limits
-from corrhash.service.telemetry import Metrics, TelemetryMiddleware
+from corrhash.service.telemetry import Metrics, TelemetryMiddleware, header
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (
@@ -97,7 +96,7 @@ class BodyLimitMiddleware:
             await self.app(scope, receive, send)
             return
         max_bytes, n_bytes, complete = self.max_bytes(scope["path"]), 0, False
-        declared = Headers(scope=scope).get("content-length", "0")
+        declared = header(scope, b"content-length") or "0"
         if not declared.isdecimal() or int(declared[:20]) > max_bytes:
             await error_response(413, _too_large(max_bytes))(scope, receive, send)
             return

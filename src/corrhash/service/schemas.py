@@ -7,7 +7,7 @@ import binascii
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import to_json
 
 from corrhash.collection.base import SearchOptions
@@ -30,7 +30,7 @@ from corrhash.service.limits import (
 )
 from corrhash.service.uploads import decode_image
 
-__all__ = ["to_json"]  # a fifth of the time of json.dumps
+__all__ = ["ValidationError", "to_json"]  # to_json takes a fifth of the time of json.dumps
 
 Modality = Literal["image", "text"]
 Text = Annotated[str, StringConstraints(max_length=MAX_TEXT, pattern=r"^[^\x00]*$")]

@@ -1,37 +1,45 @@
 """Batched searches: queries that wait at the same time are answered by one scan of the index.
 
-No query waits for others to arrive. While a batch is in progress, queries queue up; the next batch
-takes all of them. A single client is answered immediately, and many share each scan. If a batch
-takes long, another thread starts on the next one.
+Short searches run on the event loop: handing one over to a thread and back takes as long as the
+search itself. All others run on threads.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from itertools import islice
+from threading import Lock
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corrhash.codes import Codes
-from corrhash.collection.base import Match, Query, QueryKind, SearchOptions
+from corrhash.collection.base import Query, QueryKind, SearchOptions
 from corrhash.collection.collection import Collection
-from corrhash.collection.search import embed_texts, encode_queries, find_matches
-from corrhash.errors import InputError
-from corrhash.index.base import CodeIndex
+from corrhash.collection.search import (
+    EncodedQueries,
+    Found,
+    embed_texts,
+    encode_queries,
+    find_pages,
+    items_on,
+)
+from corrhash.errors import InputError, StorageError
+from corrhash.index.base import CodeIndex, CodeView
 from corrhash.index.items import Item
 from corrhash.index.time_limit import TimeLimitError, time_limit
+from corrhash.model import Model
+from corrhash.service.batcher import Batcher, resolve
 from corrhash.service.limits import MAX_RESPONSE, Limits
 from corrhash.service.schemas import Modality, to_json
 
-Request = TypeVar("Request")
-Response = TypeVar("Response")
+Value = TypeVar("Value")
 
 FILTER_THREADS = 4
 """Searches with a filter in progress at once. Each has a thread for itself, because a filter can be
@@ -40,110 +48,23 @@ slow; other searches have threads of their own."""
 FILTERS_PER_CLIENT = 2
 """Searches with a filter of one client in progress at once; more of them wait for each other."""
 
-THREADS = 2
-"""Batches in progress at once, so that one slow query does not block all others."""
-
 SINGLE_THREAD = 4_000_000
 """Items below which one thread scans for a batch, in about a millisecond. On a busy machine waking
 another one takes longer than that."""
 
 RESPONSE_FRAME = 4096
 """Bytes of a response that are reserved for what it contains besides the matches."""
+SHORT = 0.005
+"""Seconds of a search up to which searches run on the event loop."""
 
-PATIENCE = 0.02
-"""Seconds after which a batch in progress counts as slow. Two quick batches would cost more than
-one of the same queries, and compete for the interpreter."""
+SHORT_DEPTH = 1000
+"""Results, those of earlier pages included, up to which a search counts as short."""
 
+KEPT_TEXTS = 10_000
+"""Texts whose codes are kept, in at most 16 MB if codes have 64 bits."""
 
-class Batcher(Generic[Request, Response]):
-    """Passes requests to worker threads, all waiting requests at a time.
-
-    Parameters
-    ----------
-    process : returns one response per request, in order; an exception in place of a response fails
-        that request alone.
-    threads : maximum number of batches in progress.
-    max_size : maximum number of requests per batch.
-    """
-
-    def __init__(
-        self,
-        process: Callable[[list[Request]], Sequence[Response | Exception]],
-        threads: int = THREADS,
-        max_size: int = 64,
-    ) -> None:
-        self.process = process
-        self.threads = threads
-        self.max_size = max_size
-        self._pool = ThreadPoolExecutor(threads, "corrhash-search")
-        self._waiting: deque[tuple[Request, asyncio.Future[Response]]] = deque()
-        self._busy = 0
-        self._timer: asyncio.TimerHandle | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def submit(self, request: Request) -> Response:
-        """Queue a request and wait for its response."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Response] = loop.create_future()
-        self._waiting.append((request, future))
-        if self._busy == 0:
-            self._start()
-        elif self._timer is None:
-            self._watch()
-        return await future
-
-    def _watch(self) -> None:
-        """Start another batch after a while, if requests still wait for one in progress."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._waiting and self._busy:
-            self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._start_another)
-
-    def _start_another(self) -> None:
-        self._timer = None
-        if self._waiting and self._busy < self.threads:
-            self._start()
-
-    def _start(self) -> None:
-        self._busy += 1
-        task = asyncio.create_task(self._process_waiting())
-        self._tasks.add(task)  # the event loop keeps only weak references to tasks
-        task.add_done_callback(self._tasks.discard)
-
-    async def _process_waiting(self) -> None:
-        try:
-            while self._waiting:
-                n = min(self.max_size, len(self._waiting))
-                batch = [self._waiting.popleft() for _ in range(n)]
-                self._watch()
-                # A cancelled request needs no response.
-                await self._process_batch([one for one in batch if not one[1].done()])
-                if self._busy > 1:  # the other thread continues
-                    break
-        finally:
-            self._busy -= 1
-            self._watch()
-
-    async def _process_batch(self, batch: list[tuple[Request, asyncio.Future[Response]]]) -> None:
-        requests = [request for request, _ in batch]
-        loop = asyncio.get_running_loop()
-        try:
-            responses: Sequence[Response | Exception]
-            responses = await loop.run_in_executor(self._pool, self.process, requests)
-        except Exception as error:
-            responses = [error] * len(batch)
-        for (_, future), response in zip(batch, responses, strict=True):
-            if future.done():
-                continue
-            if isinstance(response, Exception):
-                future.set_exception(response)
-            else:
-                future.set_result(response)
-
-    def close(self) -> None:
-        """Stop the threads, without waiting for the batches in progress."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+PUBLISHED = ("key", "text", "labels", "metadata")
+"""Fields of items in responses; the path is private."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +75,55 @@ class SearchRequest:
     value: Any
     options: SearchOptions
     received: float = field(default_factory=time.perf_counter)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it takes no longer than most: an image is encoded slowly, a filter is new."""
+        options = self.options
+        return (
+            self.kind != "image"
+            and options.where is None
+            and options.offset + options.k <= SHORT_DEPTH
+        )
+
+
+def _groups(values: list[Value], request: Callable[[Value], SearchRequest]) -> list[list[Value]]:
+    """Group what belongs to requests that one scan answers: those of equal kind and options."""
+    groups: dict[tuple[str, SearchOptions], list[Value]] = {}
+    for value in values:
+        one = request(value)
+        groups.setdefault((one.kind, one.options), []).append(value)
+    return list(groups.values())
+
+
+class TextEncoder:
+    """Encodes texts, and keeps the codes of the latest ones: many queries are repeated.
+
+    The codes of a text do not depend on the texts that are encoded with it.
+    """
+
+    def __init__(self, model: Model, size: int = KEPT_TEXTS) -> None:
+        self.model = model
+        self.size = size
+        # Continuous and packed codes by text, the latest ones last
+        self._kept: dict[str, tuple[NDArray[Any], NDArray[np.uint8]]] = {}
+        self._lock = Lock()
+
+    def encode(self, texts: list[str]) -> EncodedQueries:
+        """Return the codes of texts with at least one known term each."""
+        with self._lock:
+            rows = {text: self._kept.pop(text) for text in {*texts} & self._kept.keys()}
+        new = list({*texts} - rows.keys())
+        if new:
+            continuous = embed_texts(new, self.model)
+            packed = self.model.hasher.query_codes(continuous).packed
+            rows |= zip(new, zip(continuous, packed, strict=True), strict=True)
+        with self._lock:
+            self._kept |= rows
+            for text in list(islice(self._kept, max(0, len(self._kept) - self.size))):
+                del self._kept[text]
+        continuous, packed = map(np.stack, zip(*(rows[text] for text in texts), strict=True))
+        return EncodedQueries(Codes(packed, self.model.n_bits), continuous)
 
 
 class SearchService:
@@ -173,6 +143,9 @@ class SearchService:
             self.search_all, FILTER_THREADS, max_size=1
         )
         self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self._texts = TextEncoder(collection.model)
+        self._answers_on_loop = False
+        self._short: list[tuple[SearchRequest, asyncio.Future[bytes]]] = []
 
     async def search(
         self, kind: QueryKind, value: Any, options: SearchOptions, client: str = ""
@@ -182,84 +155,110 @@ class SearchService:
         No search waits for the filter of another client.
         """
         request = SearchRequest(kind, value, options)
-        if options.where is None:
+        if options.where is not None:
+            turn = self._turns.setdefault(client, asyncio.Semaphore(FILTERS_PER_CLIENT))
+            async with turn:
+                return await self._filtering.submit(request)
+        if not self._answers_on_loop or not request.is_short:
             return await self._batcher.submit(request)
-        turn = self._turns.setdefault(client, asyncio.Semaphore(FILTERS_PER_CLIENT))
-        async with turn:
-            return await self._filtering.submit(request)
+        loop = asyncio.get_running_loop()
+        if not self._short:  # after all requests that are ready to run have been queued
+            loop.call_soon(self._answer_short)
+        future: asyncio.Future[bytes] = loop.create_future()
+        self._short.append((request, future))
+        return await future
+
+    def _answer_short(self) -> None:
+        """Answer the short searches that are waiting, or pass them on if codes must be read."""
+        waiting, self._short = self._short, []
+        for group in _groups(waiting, lambda one: one[0]):
+            requests, futures = [one for one, _ in group], [future for _, future in group]
+            view = None
+            with suppress(StorageError):  # reported by the thread
+                view = self.collection.index.current_view(requests[0].options.find)
+            if view is None:
+                for request, future in group:
+                    self._batcher.put(request, future)
+                continue
+            self.observe_batch(len(group))
+            resolve(futures, self._search_group(requests, view))
 
     def search_all(self, requests: list[SearchRequest]) -> list[bytes | Exception]:
         """Answer several queries, with one scan per distinct kind and options."""
         self.observe_batch(len(requests))
-        groups: dict[tuple[str, SearchOptions], list[int]] = {}
-        for row, request in enumerate(requests):
-            groups.setdefault((request.kind, request.options), []).append(row)
         responses: dict[int, bytes | Exception] = {}
-        for rows in groups.values():
-            of_group = self._search_group([requests[row] for row in rows])
-            responses |= dict(zip(rows, of_group, strict=True))
+        for group in _groups(list(enumerate(requests)), lambda one: one[1]):
+            of_group = self._search_group([request for _, request in group])
+            responses |= zip((row for row, _ in group), of_group, strict=True)
         return [responses[row] for row in range(len(requests))]
 
-    def _search_group(self, requests: list[SearchRequest]) -> list[bytes | Exception]:
+    def _search_group(
+        self, requests: list[SearchRequest], view: CodeView | None = None
+    ) -> list[bytes | Exception]:
         try:
-            return list(self._search(requests))
+            return list(self._search(requests, view))
         except TimeLimitError as error:
             return [error] * len(requests)
         except Exception as error:
             if len(requests) == 1:
                 return [error]
         # One of the queries is at fault; answer the others.
-        return [self._search_group([request])[0] for request in requests]
+        return [self._search_group([request], view)[0] for request in requests]
 
-    def _search(self, requests: list[SearchRequest]) -> list[bytes]:
+    def _search(self, requests: list[SearchRequest], view: CodeView | None = None) -> list[bytes]:
+        """Return the :class:`SearchResponse` of each query as JSON."""
         kind, options, collection = requests[0].kind, requests[0].options, self.collection
         values: Any = [request.value for request in requests]
         if kind == "codes":
             values = Codes(np.concatenate([code.packed for code in values]), collection.n_bits)
-        query = Query(kind, values)
         waited = time.perf_counter() - max(request.received for request in requests)
-        encoded = encode_queries(query, collection.model, collection.index)
+        if kind == "text":
+            encoded = self._texts.encode(values)
+        else:
+            encoded = encode_queries(Query(kind, values), collection.model, collection.index)
         # One match more than requested shows whether there is a next page.
         one_more = replace(options, k=options.k + 1)
         with time_limit(self.seconds, elapsed=0 if options.where is None else waited):
-            found = find_matches(collection.index, encoded, one_more)
-            return self._responses(requests, encoded.codes, found)
-
-    def _responses(
-        self, requests: list[SearchRequest], codes: Codes, found: list[list[Match]]
-    ) -> list[bytes]:
-        """Return the :class:`SearchResponse` of each query as JSON."""
-        options, index = requests[0].options, self.collection.index
-        ids = list({match.id: None for matches in found for match in matches})
-        item_codes = codes_in_hex(index, ids, options.find)
-        has_image = item_codes if options.find == "image" else codes_in_hex(index, ids, "image")
+            pages, view = find_pages(collection.index, encoded, one_more, view)
+            matches = self._matches(pages, view, options)
         responses = []
-        for request, code, matches in zip(requests, to_hex(codes), found, strict=True):
+        for request, code, page in zip(requests, to_hex(encoded.codes), pages, strict=True):
             shown = [
-                {
-                    **item_fields(match.id, match.item, match.id in has_image),
-                    "distance": match.distance,
-                    "score": match.score,
-                    "code": item_codes[match.id],
-                }
-                for match in matches[: options.k]
-                if match.id in item_codes  # others were deleted meanwhile
+                {**matches[number], "distance": distance, "score": score}
+                for number, distance, score in page[: options.k]
+                if number in matches  # others were deleted meanwhile
             ]
             response = {
                 "code": code,
-                "bits": codes.n_bits,
+                "bits": collection.n_bits,
                 "find": options.find,
                 "matches": shown,
-                "next_offset": options.offset + options.k if len(matches) > options.k else None,
+                "next_offset": options.offset + options.k if len(page) > options.k else None,
                 "milliseconds": round(1000 * (time.perf_counter() - request.received), 3),
             }
             content = to_json(response)
             if len(content) > MAX_RESPONSE and len(shown) > 1:
                 n_shown = how_many_fit(shown)
-                page = {"matches": shown[:n_shown], "next_offset": options.offset + n_shown}
-                content = to_json(response | page)
+                fitting = {"matches": shown[:n_shown], "next_offset": options.offset + n_shown}
+                content = to_json(response | fitting)
             responses.append(content)
         return responses
+
+    def _matches(
+        self, pages: list[list[Found]], view: CodeView, options: SearchOptions
+    ) -> dict[int, dict[str, Any]]:
+        """Return the published fields and the code of each item on some pages, by id."""
+        index = self.collection.index
+        shown = [page[: options.k] for page in pages]
+        items = items_on(index, shown, PUBLISHED)
+        ids = np.fromiter(items, dtype=np.int64, count=len(items))
+        rows, codes = view.codes(ids)
+        coded = zip(ids[rows].tolist(), to_hex(codes), strict=True)
+        has_image = items if options.find == "image" else image_ids(index, ids)
+        return {
+            number: {**item_fields(number, items[number], number in has_image), "code": code}
+            for number, code in coded
+        }
 
     def warm_up(self) -> list[Modality]:
         """Load and compile what searches need; return the kinds of queries the model accepts."""
@@ -267,15 +266,27 @@ class SearchService:
         # The first search by image loads the image network: a service for texts needs no PyTorch.
         accepted: list[Modality] = ["image"] if model.reads_images else []
         vocabulary = model.reader.vocabulary
+        term = "words" if vocabulary is None else vocabulary.terms[0]
         with suppress(InputError):
-            embed_texts(["words" if vocabulary is None else vocabulary.terms[0]], model)
+            embed_texts([term], model)
             accepted.append("text")
-        if len(self.collection) < SINGLE_THREAD:
+        is_small = len(self.collection) < SINGLE_THREAD
+        if is_small:
             self.collection.index.threads = 1
         # One query and many use different kernels, each compiled at its first use.
         for n in (1, self._batcher.max_size):
             self.collection.nearest(Codes.from_continuous(np.zeros((n, model.n_bits))), 1)
+        self._answers_on_loop = is_small and self._seconds(term) < SHORT
         return accepted
+
+    def _seconds(self, text: str) -> float:
+        """Return how long a search by text takes, the least of a few attempts."""
+        times = []
+        for _ in range(5):
+            start = time.perf_counter()
+            self._search_group([SearchRequest("text", text, SearchOptions())])
+            times.append(time.perf_counter() - start)
+        return min(times)
 
     def close(self) -> None:
         """Drop the searches that wait, and stop; those in progress end on their own."""
@@ -301,10 +312,10 @@ def item_fields(number: int, item: Item, has_image: bool) -> dict[str, Any]:
     }
 
 
-def codes_in_hex(index: CodeIndex, ids: Sequence[int], modality: str) -> dict[int, str]:
-    """The code of one modality in hexadecimal digits, for each id that has one."""
-    rows, codes = index.codes_of(ids, modality)
-    return dict(zip([ids[row] for row in rows.tolist()], to_hex(codes), strict=True))
+def image_ids(index: CodeIndex, ids: NDArray[np.int64]) -> set[int]:
+    """The ids of those items that have an image code."""
+    rows, _ = index.codes_of(ids, "image")
+    return {*ids[rows].tolist()}
 
 
 def to_hex(codes: Codes) -> list[str]:

@@ -81,9 +81,14 @@ def serve(
         )
         uvicorn.Server(config).run(sockets=[bound])
 
+    def ready_alone() -> None:
+        gc.collect()
+        gc.freeze()  # the collector need not visit what is loaded by now
+        ready(url)
+
     with bound:
         if workers == 1:
-            run(lambda: ready(url))
+            run(ready_alone)
         else:
             _run_workers(collection, workers, run, lambda: ready(url))
 

@@ -19,7 +19,6 @@ from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, values
 from prometheus_client.multiprocess import MultiProcessCollector
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 log = logging.getLogger("corrhash.service")
@@ -130,6 +129,14 @@ class Metrics:
         return generate_latest(registry)
 
 
+def header(scope: Scope, name: bytes) -> str:
+    """Return the value of a request header, given in lowercase; empty if there is none."""
+    for key, value in scope["headers"]:
+        if key == name:
+            return bytes(value).decode("latin-1")
+    return ""
+
+
 class TelemetryMiddleware:
     """Assigns each request an id, and logs, counts and times it."""
 
@@ -142,7 +149,7 @@ class TelemetryMiddleware:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        given = Headers(scope=scope).get(REQUEST_ID, "")
+        given = header(scope, REQUEST_ID.encode())
         request_id = given if VALID_ID.fullmatch(given) else secrets.token_hex(8)
         current_request.set(request_id)
         started, status = time.perf_counter(), 500
@@ -174,4 +181,7 @@ class TelemetryMiddleware:
         fields = {"method": scope["method"], "path": scope["path"][:200], "status": status}
         fields["milliseconds"] = round(1000 * seconds, 2)
         fields["client"] = (scope.get("client") or ("",))[0]
-        log.info("request", extra=fields)
+        if log.isEnabledFor(logging.INFO):  # Logger.info would look up its caller first
+            record = logging.LogRecord(log.name, logging.INFO, __file__, 0, "request", None, None)
+            record.__dict__.update(fields)
+            log.handle(record)
