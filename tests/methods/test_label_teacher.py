@@ -8,7 +8,12 @@ import torch
 
 from corrhash.datasets import make_pairs
 from corrhash.methods.chn_plus import CHNPlus
-from corrhash.methods.label_teacher import expected_similarity, predict_labels
+from corrhash.methods.label_teacher import (
+    LABEL_WEIGHT,
+    SoftSimilarityTrainer,
+    expected_similarity,
+    predict_labels,
+)
 from corrhash.networks.config import Networks
 from corrhash.training.config import Training
 
@@ -42,6 +47,17 @@ def test_classifiers_learn_the_labels(pairs):
     for of_modality in probabilities.values():
         assert of_modality.shape == labels.shape
         assert of_modality[labels].mean() > of_modality[~labels].mean() + 0.2
+
+
+def test_targets_mix_predictions_and_labels(pairs):
+    hasher = CHNPlus(16, networks=NETWORKS, training=TRAINING)
+    hasher.fit(pairs)
+    labels = torch.from_numpy(pairs.labels.toarray()).float()
+    half = torch.full_like(labels, 0.5)
+    trainer = SoftSimilarityTrainer(hasher, pairs, pairs, {"image": half, "text": labels})
+    expected = torch.where(labels > 0, 0.5 + LABEL_WEIGHT / 2, 0.5 - LABEL_WEIGHT / 2)
+    torch.testing.assert_close(trainer.probabilities["image"], expected)
+    torch.testing.assert_close(trainer.probabilities["text"], labels)
 
 
 def test_the_teacher_needs_real_labels_and_feature_vectors(pairs):
