@@ -9,10 +9,10 @@ import uvicorn
 
 
 @contextmanager
-def running(app):
-    """Yield the URL of a running app."""
+def running(app, **options):
+    """Yield the URL of a running app; the options are those of uvicorn."""
     bound = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, **options))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     while not server.started:

@@ -11,8 +11,9 @@ from corrhash.service.app import create_app
 from corrhash.service.limits import Limits
 from corrhash.service.middleware import (
     CONTENT_SECURITY_POLICY,
-    BodyLimitMiddleware,
-    RateLimitMiddleware,
+    BodyMiddleware,
+    ConcurrencyMiddleware,
+    Shares,
 )
 from corrhash.service.server import LOOPBACK
 from corrhash.service.telemetry import JsonFormatter, log
@@ -27,6 +28,11 @@ def test_unknown_hosts_are_rejected(collection):
             "localhost.evil.example",
             "[::1",
             "127.0.0.1@evil.example",
+            "evil.example@127.0.0.1",
+            "evil.example@localhost:8000",
+            "localhost/evil.example",
+            "localhost evil.example",
+            "localhost:80:80",
             "",
         ):
             response = client.get("/health", headers={"host": other})
@@ -71,7 +77,7 @@ def test_slow_bodies_time_out(collection):
 
         scope = {"type": "http", "method": "POST", "path": "/api/v1/search/text", "headers": []}
         scope |= {"query_string": b"", "raw_path": b"", "root_path": "", "scheme": "http"}
-        scope |= {"headers": [(b"host", b"x"), (b"content-type", b"application/json")]}
+        scope |= {"headers": [(b"host", b"x"), (b"content-length", b"9")]}
         await app(scope, receive, send)
         return sent[0]["status"]
 
@@ -90,7 +96,7 @@ def test_concurrent_requests_are_limited():
             if message["type"] == "http.response.start":
                 statuses.append(message["status"])
 
-        app = RateLimitMiddleware(slow, Limits(concurrent=2))
+        app = ConcurrencyMiddleware(slow, Limits(concurrent=2))
         scope = {"type": "http", "path": "/api/v1/info", "headers": [], "client": ("a", 1)}
         asked = [asyncio.create_task(app(scope, None, send)) for _ in range(4)]
         await asyncio.sleep(0)
@@ -101,8 +107,81 @@ def test_concurrent_requests_are_limited():
     assert sorted(asyncio.run(ask())) == [200, 200, 429, 429]
 
 
+def test_any_host_must_be_valid(collection):
+    with TestClient(create_app(collection)) as client:
+        assert client.get("/health", headers={"host": "search.example:80"}).status_code == 200
+        response = client.get("/health", headers={"host": "evil.example@127.0.0.1"})
+    assert (response.status_code, response.json()["error"]) == (400, "Invalid Host header.")
+
+
+def test_shares_are_given_back():
+    shares = Shares(total=4, per_client=3)
+    with shares.held_by("a") as take:
+        assert [take(2), take(2), take(1)] == [True, False, True]
+        assert shares.take("b")
+        assert not shares.take("b")
+    assert shares.take("a", 3)
+    shares.give_back("a", 3)
+    shares.give_back("b")
+    assert not shares._held  # clients that hold nothing are forgotten
+
+
+def test_one_client_cannot_take_all_slots():
+    async def ask():
+        go, statuses = asyncio.Event(), {"a": [], "b": []}
+
+        async def slow(scope, receive, send):
+            await go.wait()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+
+        def request(client):
+            async def send(message):
+                if message["type"] == "http.response.start":
+                    statuses[client].append(message["status"])
+
+            scope = {"type": "http", "path": "/api/v1/info", "headers": [], "client": (client, 1)}
+            return asyncio.create_task(app(scope, None, send))
+
+        app = ConcurrencyMiddleware(slow, Limits(concurrent=4, client_concurrent=2))
+        asked = [request(client) for client in "aaaaab"]
+        await asyncio.sleep(0)
+        go.set()
+        await asyncio.gather(*asked)
+        return statuses
+
+    statuses = asyncio.run(ask())
+    assert sorted(statuses["a"]) == [200, 200, 429, 429, 429]
+    assert statuses["b"] == [200]
+
+
+def test_bodies_in_memory_are_limited():
+    async def echo(scope, receive, send):
+        length = len((await receive())["body"])
+        await send({"type": "http.response.start", "status": length, "headers": []})
+
+    async def ask(parts):
+        statuses, rest = [], list(parts)
+
+        async def receive():
+            part = rest.pop(0)
+            return {"type": "http.request", "body": part, "more_body": bool(rest)}
+
+        async def send(message):
+            if message["type"] == "http.response.start":
+                statuses.append(message["status"])
+
+        scope = {"type": "http", "path": "/", "headers": [(b"transfer-encoding", b"chunked")]}
+        await app(scope, receive, send)
+        return statuses[0]
+
+    app = BodyMiddleware(echo, Limits(client_buffered=300))
+    assert asyncio.run(ask([b"x" * 100] * 2)) == 200
+    assert asyncio.run(ask([b"x" * 100] * 4)) == 429
+    assert asyncio.run(ask([b"x" * 100] * 3)) == 300  # the memory was given back
+
+
 def test_only_images_may_be_large():
-    limit = BodyLimitMiddleware(None, Limits())
+    limit = BodyMiddleware(None, Limits())
     assert limit.max_bytes("/api/v1/search/text") < limit.max_bytes("/api/v1/search/image")
 
 

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -79,6 +79,49 @@ def test_sigterm_lets_requests_finish(collection, scenes):
                 assert response.readline().split()[1] == b"200"
                 assert b'"matches"' in response.read()
         assert process.wait(30) == -signal.SIGTERM  # ended by the signal, as systemd expects
+
+
+ENDLESS = """
+import sys, time
+from corrhash.cli import main
+from corrhash.service.search import SearchService
+SearchService._search = lambda self, requests: time.sleep(600)
+sys.argv[1:] = ["serve", sys.argv[1], "--port", "0"]
+main()
+"""
+
+
+def test_sigterm_ends_the_process_whatever_runs(collection):
+    """A search that never ends, a stalled body, half of the headers and an idle connection."""
+    command = [sys.executable, "-c", ENDLESS, collection.uri]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(command, **pipes) as process, ExitStack() as stack:
+        stack.callback(process.kill)
+        url = re.search(r"http://\S+", lines_until("Ready: ", process)[-1]).group()
+        host = urlsplit(url)
+        head = f"POST /api/v1/search/text HTTP/1.1\r\nHost: {host.netloc}\r\n"
+        body = '{"text": "sea"}'
+        search = f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        for sent in (search + body, search + body[:-1], head, ""):
+            line = socket.create_connection((host.hostname, host.port), 30)
+            stack.enter_context(line).sendall(sent.encode())
+        wait_until_in_progress(url, 2)
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+        assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("proxy", [False, True])
+def test_forwarded_address_counts_only_from_a_proxy(collection, proxy):
+    arguments = ("--rate", 0.1, *(("--proxy", "127.0.0.1") if proxy else ()))
+    with started(collection.uri, *arguments) as (_, url):
+        statuses = []
+        for address in ("192.0.2.1", "192.0.2.2", "192.0.2.2"):
+            headers, path = {"X-Forwarded-For": address}, f"{url}/api/v1/items?key=a"
+            answer = urllib3.request("GET", path, headers=headers, retries=False)
+            statuses.append(answer.status)
+    assert statuses == ([200, 200, 429] if proxy else [200, 429, 429])
 
 
 def test_ipv6_address(collection):

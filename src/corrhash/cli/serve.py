@@ -40,6 +40,14 @@ def serve(
         bool,
         typer.Option("--paths", help="Publish the paths of image files, relative to the root."),
     ] = False,
+    proxies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--proxy",
+            metavar="ADDRESS",
+            help="Reverse proxy whose X-Forwarded-For header names the client; repeatable.",
+        ),
+    ] = None,
     rate: Annotated[
         float, typer.Option(min=0.1, help="Maximum sustained requests per second per client.")
     ] = 20.0,
@@ -91,6 +99,7 @@ def serve(
         paths=paths,
         limits=Limits(rate=rate, burst=max(1, int(3 * rate))),
         workers=workers,
+        proxies=tuple(proxies or ()),
         ready=lambda url: print_line(f"Ready: {url}"),
     )
 

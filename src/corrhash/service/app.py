@@ -25,7 +25,7 @@ from corrhash.service.direct import DirectRoute, DirectRoutes
 from corrhash.service.errors import error_handlers
 from corrhash.service.images import BINARY, NOT_FOUND, ItemId, add_image_routes
 from corrhash.service.limits import MAX_ITEMS, MAX_RESPONSE, MEGABYTE, Limits
-from corrhash.service.middleware import add_middleware
+from corrhash.service.middleware import add_middleware, client_of
 from corrhash.service.schemas import (
     AddResponse,
     CodesSearch,
@@ -66,6 +66,9 @@ WRITE_ERRORS = ERRORS | {
     401: {"model": ErrorResponse, "description": "The token is missing or wrong."},
     403: {"model": ErrorResponse, "description": "The service is read-only."},
 }
+WARM_UP_SECONDS = 5
+"""How long the end of the service waits for its start, which loads and compiles."""
+
 IMAGE_BODY = {"requestBody": {"required": True, "content": dict.fromkeys(FORMATS.values(), BINARY)}}
 Keys = Annotated[list[Name], Query(min_length=1, max_length=MAX_ITEMS)]
 OptionalKeys = Annotated[list[Name] | None, Query(min_length=1, max_length=MAX_ITEMS)]
@@ -107,7 +110,7 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.warm_up = asyncio.create_task(asyncio.to_thread(warm_up))
         yield
-        await asyncio.wait([app.state.warm_up])
+        await asyncio.wait([app.state.warm_up], timeout=WARM_UP_SECONDS)
         service.close()
         decoder.close()
         resizer.close()
@@ -139,7 +142,7 @@ def create_app(
     @api.post("/search/text", tags=["search"], response_model=SearchResponse)
     async def search_text(search: TextSearch, request: Request) -> Response:
         """Search by text."""
-        return in_json(await find_by_text(search, client_of(request)))
+        return in_json(await find_by_text(search, client_of(request.scope)))
 
     @api.post(
         "/search/image",
@@ -153,17 +156,17 @@ def create_app(
         """Search by image; the request body is the image file."""
         options = search.options()
         image = await decoder.decode(await request.body())
-        return in_json(await service.search("image", image, options, client_of(request)))
+        return in_json(await service.search("image", image, options, client_of(request.scope)))
 
     @api.post("/search/key", tags=["search"], response_model=SearchResponse, responses=NOT_FOUND)
     async def search_key(search: KeySearch, request: Request) -> Response:
         """Search for items similar to an item, which is excluded."""
-        return in_json(await find_by_key(search, client_of(request)))
+        return in_json(await find_by_key(search, client_of(request.scope)))
 
     @api.post("/search/codes", tags=["search"], response_model=SearchResponse)
     async def search_codes(search: CodesSearch, request: Request) -> Response:
         """Search by hash code."""
-        return in_json(await find_by_code(search, client_of(request)))
+        return in_json(await find_by_code(search, client_of(request.scope)))
 
     @api.get("/info", tags=["status"])
     async def info() -> InfoResponse:
@@ -257,12 +260,7 @@ def create_app(
         DirectRoute("/api/v1/search/key", KeySearch, find_by_key),
         DirectRoute("/api/v1/search/codes", CodesSearch, find_by_code),
     ]
-    return add_middleware(DirectRoutes(app, direct, handlers), limits, metrics, hosts)
-
-
-def client_of(request: Request) -> str:
-    """Return the address of the client of a request."""
-    return request.client.host if request.client else ""
+    return add_middleware(DirectRoutes(app, direct, handlers), limits, metrics, hosts, token)
 
 
 def in_json(content: bytes) -> Response:

@@ -10,11 +10,17 @@ from typing import Annotated
 from fastapi import Depends
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from corrhash.errors import InputError
+from corrhash.service.errors import error_response
+from corrhash.service.telemetry import header
 
 MIN_LENGTH = 16
 """Minimum number of characters of a token; shorter ones can be guessed."""
+
+ITEMS, WRITES = "/api/v1/items", ("POST", "PATCH", "DELETE")
+"""The requests that need the token."""
 
 bearer = HTTPBearer(auto_error=False, description="The token of a writable service.")
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
@@ -43,23 +49,48 @@ def read_token(path: Path | None, default: str | None) -> str | None:
 
 
 def require_token(token: str | None) -> Callable[[HTTPAuthorizationCredentials | None], None]:
-    """Return a FastAPI dependency that rejects requests without the token.
+    """Return a FastAPI dependency that rejects requests without the token."""
+
+    def check(credentials: Credentials) -> None:
+        check_token(token, "" if credentials is None else credentials.credentials)
+
+    return check
+
+
+def check_token(token: str | None, given: str) -> None:
+    """Raise an HTTPException unless the given token is right.
 
     Tokens are compared in constant time, so that response times reveal nothing about them.
     """
+    if token is None:
+        raise HTTPException(
+            403, "This service is read-only. Start it with --writable to add and delete items."
+        )
+    if not hmac.compare_digest(given.encode(), token.encode()):
+        raise HTTPException(
+            401,
+            "A token is required to add and delete items. Send it in the header "
+            "Authorization: Bearer TOKEN.",
+            {"WWW-Authenticate": "Bearer"},
+        )
 
-    def check(credentials: Credentials) -> None:
-        if token is None:
-            raise HTTPException(
-                403, "This service is read-only. Start it with --writable to add and delete items."
-            )
-        given = "" if credentials is None else credentials.credentials
-        if not hmac.compare_digest(given.encode(), token.encode()):
-            raise HTTPException(
-                401,
-                "A token is required to add and delete items. Send it in the header "
-                "Authorization: Bearer TOKEN.",
-                {"WWW-Authenticate": "Bearer"},
-            )
 
-    return check
+class TokenMiddleware:
+    """Rejects writes without the token before their bodies are received."""
+
+    def __init__(self, app: ASGIApp, token: str | None) -> None:
+        self.app = app
+        self.token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] == "http" and scope["path"] == ITEMS and scope["method"] in WRITES:
+            scheme, _, given = header(scope, b"authorization").partition(" ")
+            try:
+                check_token(self.token, given.strip() if scheme.lower() == "bearer" else "")
+            except HTTPException as error:
+                headers = dict(error.headers) if error.headers else None
+                response = error_response(error.status_code, error.detail, headers)
+                await response(scope, receive, send)
+                return
+        await self.app(scope, receive, send)

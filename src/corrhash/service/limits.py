@@ -37,10 +37,14 @@ class Limits:
     write : maximum bytes of a request that adds items.
     original : maximum bytes of an image file that is resized.
     pixels : maximum pixels of an image, width times height.
-    timeout : maximum seconds to receive a request, and to decode an image.
+    timeout : maximum seconds to receive the headers of a request, to receive its body, to decode an
+        image, and until a client has read a response.
     search : maximum seconds of a search, or of a filter that selects what to delete.
     rate, burst : sustained requests per second of one client, and how many it can send at once.
-    concurrent : maximum requests in progress, of all clients.
+    concurrent, client_concurrent : maximum requests in progress, of all clients and of one.
+    buffered, client_buffered : maximum bytes of bodies in memory, of all clients and of one.
+    connections, client_connections : maximum open connections, of all clients and of one.
+    keep_alive : seconds after which an idle connection is closed.
     """
 
     body: int = 64 * 1024
@@ -53,3 +57,9 @@ class Limits:
     rate: float = 20.0
     burst: int = 60
     concurrent: int = 64
+    client_concurrent: int = 32
+    buffered: int = 256 * MEGABYTE
+    client_buffered: int = 64 * MEGABYTE
+    connections: int = 512
+    client_connections: int = 128
+    keep_alive: int = 5

@@ -11,6 +11,7 @@ import socket
 import threading
 from collections.abc import Callable
 from multiprocessing.connection import wait
+from types import FrameType
 
 import numpy as np
 import uvicorn
@@ -20,13 +21,17 @@ from corrhash.collection.collection import Collection
 from corrhash.errors import InputError
 from corrhash.index.sqlite import SQLiteIndex
 from corrhash.service.app import create_app
+from corrhash.service.connections import limited_protocol
 from corrhash.service.limits import Limits
 from corrhash.service.originals import check_originals
 from corrhash.service.telemetry import log, log_to_stderr, shared_metrics
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-SHUTDOWN_SECONDS = 30
+SHUTDOWN_SECONDS = 5
 """Time for requests in progress to finish after SIGTERM."""
+
+KILL_SECONDS = 9
+"""Time after SIGTERM in which the process ends, whatever is still running."""
 
 
 def serve(
@@ -40,9 +45,12 @@ def serve(
     paths: bool = False,
     limits: Limits | None = None,
     workers: int = 1,
+    proxies: tuple[str, ...] = (),
     ready: Callable[[str], object] = lambda url: None,
 ) -> None:
     """Serve a collection until SIGTERM or SIGINT, then finish the requests in progress.
+
+    The process ends within ten seconds of the signal, even if a request is still in progress.
 
     Parameters
     ----------
@@ -52,10 +60,14 @@ def serve(
     limits : sizes, times and request rates of each worker.
     workers : number of processes that answer requests. More than one need a collection in a folder,
         whose codes they share in memory.
+    proxies : addresses or networks of reverse proxies, whose X-Forwarded-For header names the
+        client. From any other address the header is ignored.
     ready : called with the URL of the service once it answers.
     """
     if originals:
         check_originals(str(collection.index.about.get("root", "")))
+    limits = limits or Limits()
+    protocol = limited_protocol(limits, proxies)
     if workers > 1:
         _check_workers(collection)
     bound = bind(host, port)
@@ -77,9 +89,14 @@ def serve(
             log_config=None,
             access_log=False,
             server_header=False,
+            http=protocol,
+            ws="none",
+            proxy_headers=bool(proxies),
+            forwarded_allow_ips=list(proxies),
+            timeout_keep_alive=limits.keep_alive,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         )
-        uvicorn.Server(config).run(sockets=[bound])
+        _Server(config).run(sockets=[bound])
 
     def ready_alone() -> None:
         gc.collect()
@@ -91,6 +108,16 @@ def serve(
             run(ready_alone)
         else:
             _run_workers(collection, workers, run, lambda: ready(url))
+
+
+class _Server(uvicorn.Server):
+    """A server that ends soon after a signal, also if a thread or a client does not."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if hasattr(signal, "alarm") and not self.should_exit:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)  # the kernel ends the process
+            signal.alarm(KILL_SECONDS)
+        super().handle_exit(sig, frame)
 
 
 def _check_workers(collection: Collection) -> None:

@@ -52,8 +52,8 @@ class ImageDecoder:
             ) from None
 
     def close(self) -> None:
-        """Finish the images in progress and stop the threads."""
-        self._pool.shutdown()
+        """Stop the threads, without waiting for the images in progress."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def decode_image(data: bytes, limits: Limits) -> Image.Image:
