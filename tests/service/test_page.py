@@ -381,6 +381,17 @@ def test_viewer_shows_originals_and_their_paths(new_page, photos_url, photos):
         "document.getElementById('viewer-picture').naturalWidth > 640"
         " || document.getElementById('viewer-picture').naturalHeight > 640"
     )
+    for _ in range(3):  # wide and tall ones
+        stage, picture = (
+            page.locator(name).bounding_box() for name in ("#stage", "#viewer-picture")
+        )
+        assert stage["height"] == DESKTOP["height"]
+        assert picture["height"] <= stage["height"]
+        assert picture["width"] <= stage["width"]
+        page.keyboard.press("ArrowRight")
+        page.locator("#viewer-picture:not([aria-busy])").wait_for()
+    for _ in range(2):
+        page.keyboard.press("ArrowLeft")
     (first,) = photos.search("sea", k=1)
     page.get_by_text(first.item.path, exact=True).wait_for()
     link = page.get_by_role("link", name="Open original")

@@ -34,7 +34,7 @@ class Item:
     labels : names of classes or topics.
     metadata : further fields for filters, with strings, numbers or booleans as values.
     path : path of the image file, relative to the root of the collection if it lies below.
-    thumbnail : small JPEG of the image.
+    thumbnail : JPEG of the image, as large as the collection stores them.
     stamp : fingerprint of the record that the item was made from, to detect changes.
     content : checksum of the image file, by which a moved file is recognized; empty if unknown.
     image_continuous, text_continuous : float16 continuous codes, if they are stored.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from functools import lru_cache
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -37,6 +38,9 @@ IMAGE: dict[int | str, dict[str, Any]] = {
     **NOT_FOUND,
 }
 ORIGINAL = {**IMAGE, 200: {"content": {"image/*": BINARY}}}
+N_CACHED = 512
+"""Thumbnails that are kept in memory, about ten pages of results."""
+
 PRIVATE = "Original files are not public. Start the service with --originals to publish them."
 
 
@@ -46,6 +50,7 @@ def add_image_routes(
     """Add the routes, and return the threads that resize images, which the caller closes."""
     # Not the threads of searches by image, which would wait for large files.
     decoder = ImageDecoder(limits)
+    shrunk = lru_cache(N_CACHED)(shrink_jpeg)
 
     def stored(number: int) -> bytes:
         (item,) = collection.items_of([number], ["thumbnail"])
@@ -69,7 +74,7 @@ def add_image_routes(
         headers = _headers(f'"{_digest(image)}-small"')
         if _is_known(request, headers):
             return Response(status_code=304, headers=headers)
-        return Response(shrink_jpeg(image), media_type="image/jpeg", headers=headers)
+        return Response(shrunk(image), media_type="image/jpeg", headers=headers)
 
     @api.get("/items/{number}/preview", tags=["items"], response_class=Response, responses=IMAGE)
     def get_preview(number: ItemId, request: Request) -> Response:

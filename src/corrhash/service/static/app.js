@@ -265,7 +265,7 @@ async function showOverview() {
   published = { originals: info.originals, paths: info.paths };
   const count = `${items.toLocaleString("en")} ${items === 1 ? "item" : "items"}`;
   byId("about").textContent = `${name}: ${count}`;
-  byId("about-codes").textContent = `${bits}-bit hash codes (${method})`;
+  byId("about-codes").textContent = `, ${bits}-bit hash codes (${method})`;
   document.title = `${name} – corrhash search`;
   addLabelOptions(labels);
   byId("find").hidden = info.find.length < 2;

@@ -66,7 +66,7 @@ function addFact(name, value) {
 async function showPath(card) {
   const response = await fetch(`/api/v1/items/${card.item.id}`).catch(() => null);
   const path = response?.ok ? (await response.json()).path : null;
-  if (path && card === current) addFact("File", path);
+  if (path && path !== nameOf(card.item.key) && card === current) addFact("File", path);
 }
 
 function showDetails(card) {
