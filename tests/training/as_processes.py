@@ -26,6 +26,10 @@ N_STEPS = {
     ("chn", "float32"): 20,
     ("mmnn", "float64"): 30,
     ("dcmh", "float64"): 30,
+    ("dsph", "float64"): 15,
+    ("dchmt", "float64"): 15,
+    ("ucch", "float64"): 15,
+    ("djsrh", "float64"): 15,
     ("images", "float64"): 12,
     ("judged", "float64"): 30,
 }

@@ -15,12 +15,16 @@ if TYPE_CHECKING:
     from corrhash.methods.classifier import ClassifierCode
     from corrhash.methods.cmssh import CMSSH
     from corrhash.methods.cvh import CVH
+    from corrhash.methods.dchmt import DCHMT
     from corrhash.methods.dcmh import DCMH
+    from corrhash.methods.djsrh import DJSRH
+    from corrhash.methods.dsph import DSPH
     from corrhash.methods.imh import IMH
     from corrhash.methods.mmnn import MMNN, MMNNPairs
     from corrhash.methods.rahh import RaHH
     from corrhash.methods.scm import SCM, SCMOrth
     from corrhash.methods.seph import SePH
+    from corrhash.methods.ucch import UCCH
 
 METHODS = Registry(
     "method",
@@ -34,7 +38,10 @@ METHODS = Registry(
         "classifier": "corrhash.methods.classifier:ClassifierCode",
         "cmssh": "corrhash.methods.cmssh:CMSSH",
         "cvh": "corrhash.methods.cvh:CVH",
+        "dchmt": "corrhash.methods.dchmt:DCHMT",
         "dcmh": "corrhash.methods.dcmh:DCMH",
+        "djsrh": "corrhash.methods.djsrh:DJSRH",
+        "dsph": "corrhash.methods.dsph:DSPH",
         "imh": "corrhash.methods.imh:IMH",
         "mmnn": "corrhash.methods.mmnn:MMNN",
         "mmnn-pairs": "corrhash.methods.mmnn:MMNNPairs",
@@ -42,6 +49,7 @@ METHODS = Registry(
         "scm": "corrhash.methods.scm:SCM",
         "scm-orth": "corrhash.methods.scm:SCMOrth",
         "seph": "corrhash.methods.seph:SePH",
+        "ucch": "corrhash.methods.ucch:UCCH",
     },
 )
 """Maps the name of each method to its class, which is imported on first use."""
@@ -56,11 +64,15 @@ __all__ = [
     "CHNQ",
     "CMSSH",
     "CVH",
+    "DCHMT",
     "DCMH",
+    "DJSRH",
+    "DSPH",
     "IMH",
     "METHODS",
     "MMNN",
     "SCM",
+    "UCCH",
     "CHNPlus",
     "ClassifierCode",
     "Hasher",

@@ -139,7 +139,7 @@ class Hasher(ABC):
             if pairs.similarity is not None:
                 raise InputError(
                     f"{name} cannot learn from pairs. Use --supervision labels or pseudo-labels, "
-                    "or a method that learns from pairs (chn-plus, cmssh, cvh, imh, mmnn)."
+                    "or a method that learns from pairs (chn-plus, cmssh, cvh, imh, mmnn, ucch)."
                 )
             raise InputError(
                 f"{name} needs labels, and these pairs have none. Pass labels, or derive "

@@ -132,18 +132,18 @@ class MMNNPairs(MMNN):
         self.n_neighbours = n_neighbours
 
     def _fit(self, pairs: PairedDataset, validation: PairedDataset | None) -> None:
-        super()._fit(_paired(pairs), None if validation is None else _paired(validation))
+        super()._fit(with_pairing(pairs), None if validation is None else with_pairing(validation))
 
     def within_modality_similarity(
         self, pairs: PairedDataset, across: Similarity
     ) -> dict[str, Similarity]:
         return {
-            "image": neighbour_similarity(_image_features(pairs.images), self.n_neighbours),
-            "text": neighbour_similarity(_text_features(pairs.texts), self.n_neighbours),
+            "image": neighbour_similarity(image_vectors(pairs.images), self.n_neighbours),
+            "text": neighbour_similarity(text_vectors(pairs.texts), self.n_neighbours),
         }
 
 
-def _paired(pairs: PairedDataset) -> PairedDataset:
+def with_pairing(pairs: PairedDataset) -> PairedDataset:
     """Return the pairs with the pairing as their similarity."""
     return replace(pairs, similarity=Similarity.paired(len(pairs)))
 
@@ -156,14 +156,14 @@ def neighbour_similarity(features: Any, n_neighbours: int) -> Similarity:
     return Similarity.from_labels(labels, (graph + graph.T) > 0)
 
 
-def _image_features(images: Any) -> Any:
+def image_vectors(images: Any) -> Any:
     """Return image features; simple ones if the images are raw."""
     if vector_length(images) is None:
         images = simple_features(images)
     return feature_rows(images, "images")
 
 
-def _text_features(texts: Any) -> Any:
+def text_vectors(texts: Any) -> Any:
     """Return term vectors, of strings too."""
     if vector_length(texts) is None:
         texts = Vocabulary.fit(texts).transform(texts)

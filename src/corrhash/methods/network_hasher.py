@@ -35,6 +35,8 @@ from corrhash.training.config import Training
 
 if TYPE_CHECKING:  # PyTorch is imported to train, and to run networks on pixels and strings
     from torch import Tensor
+    from torch.nn import Parameter
+    from torch.optim import Optimizer
 
     from corrhash.methods.onnx_network import ExportedNetworks
     from corrhash.networks.hashing_network import HashingNetwork
@@ -88,6 +90,18 @@ class NetworkHasher(Hasher):
         if pairs.similarity is not None or pairs.pseudo_labels:
             return {}
         return {"image": across, "text": across}
+
+    def initial_memory(self, pairs: PairedDataset) -> dict[str, Tensor]:
+        """Return tensors that training keeps besides the networks; most methods have none.
+
+        :meth:`batch_loss` finds them in ``batch.memory`` and can update them in place. Parameters
+        among them are trained by :meth:`memory_optimizer`. Checkpoints contain all of them.
+        """
+        return {}
+
+    def memory_optimizer(self, parameters: list[Parameter]) -> Optimizer:
+        """Return the optimizer of the parameters in the memory, whose learning rate is fixed."""
+        raise NotImplementedError
 
     def _trainer(self, pairs: PairedDataset, validation: PairedDataset) -> Trainer:
         """Return the trainer of the two networks."""

@@ -38,6 +38,9 @@ class Batch:
     within_modality : the same among the images (key ``image``) and among the texts (``text``),
         where it is known.
     labels : (n, n_classes) of 0 and 1, if the items are aligned and have labels.
+    rows : row numbers of the images and the texts in the training data.
+    epoch : number of the epoch, from 0.
+    memory : tensors of the training besides the networks, which a loss can read and update.
     """
 
     image_codes: Tensor
@@ -45,6 +48,9 @@ class Batch:
     similarity: Tensor
     within_modality: dict[str, Tensor] = field(default_factory=dict)
     labels: Tensor | None = None
+    rows: Rows | None = None
+    epoch: int = 0
+    memory: dict[str, Tensor] = field(default_factory=dict)
 
 
 def training_similarity(pairs: PairedDataset) -> Similarity:

@@ -59,23 +59,25 @@ def load_checkpoint(folder: Path, expected: str) -> tuple[dict[str, Tensor], dic
         ) from error
 
 
-def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Return the state of an optimizer (moments, step counts) as named tensors."""
+def optimizer_tensors(optimizer: torch.optim.Optimizer, kind: str) -> dict[str, Tensor]:
+    """Return the state of an optimizer (moments, step counts) as tensors named ``kind.*``."""
     state = optimizer.state_dict()["state"]
     return {
-        f"optimizer.{number}.{name}": torch.as_tensor(value)
+        f"{kind}.{number}.{name}": torch.as_tensor(value)
         for number, values in state.items()
         for name, value in values.items()
         if value is not None
     }
 
 
-def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+def restore_optimizer(
+    optimizer: torch.optim.Optimizer, kind: str, tensors: dict[str, Tensor]
+) -> None:
     """Restore the state that :func:`optimizer_tensors` returned."""
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in tensors.items():
-        kind, _, rest = name.partition(".")
-        if kind == "optimizer":
+        found, _, rest = name.partition(".")
+        if found == kind:
             number, _, entry = rest.partition(".")
             state.setdefault(int(number), {})[entry] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})

@@ -85,6 +85,12 @@ class TrainableHasher(Protocol):
     ) -> dict[str, Similarity]:
         """Return the similarity among the images and among the texts, where it is known."""
 
+    def initial_memory(self, pairs: PairedDataset) -> dict[str, Tensor]:
+        """Return tensors that training updates besides the networks."""
+
+    def memory_optimizer(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+        """Return the optimizer of the parameters in the memory."""
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters of the method."""
 
@@ -93,8 +99,8 @@ class Trainer:
     """Trains the two networks of a hasher, from the start or from a checkpoint.
 
     An epoch makes one pass over the batches for each step in ``_passes``. Tensors in ``memory``
-    belong to the training besides the networks and are saved in checkpoints. ``title`` names the
-    training in progress reports.
+    belong to the training besides the networks and are saved in checkpoints; parameters among them
+    have an optimizer of their own. ``title`` names the training in progress reports.
     """
 
     title = "Training"
@@ -127,11 +133,17 @@ class Trainer:
         }
         pretrained, new = split_pretrained([hasher.image_network_, hasher.text_network_])
         self.optimizer = self.training.make_optimizer(pretrained, new)
+        self.memory = hasher.initial_memory(pairs)
+        for value in self.memory.values():
+            value.data = value.data.to(self.device)  # parameters stay parameters
+        self._optimizers = {"optimizer": self.optimizer}
+        learned = [value for value in self.memory.values() if isinstance(value, nn.Parameter)]
+        if learned:
+            self._optimizers["memory_optimizer"] = hasher.memory_optimizer(learned)
         self.fingerprint = self._fingerprint()
         self.best: dict[str, Tensor] = {}
         self.best_map = -math.inf
         self.history: list[dict[str, Any]] = []
-        self.memory: dict[str, Tensor] = {}
 
     def _inputs_of(self, pairs: PairedDataset, cache_bytes: int) -> dict[str, Inputs]:
         """Return the images and texts of pairs as the networks read them."""
@@ -203,6 +215,9 @@ class Trainer:
             across,
             within_modality,
             self._labels(rows),
+            rows,
+            epoch,
+            self.memory,
         )
         loss, logged = self.hasher.batch_loss(batch)
         return self._optimize(loss, logged)
@@ -245,9 +260,11 @@ class Trainer:
 
     def _optimize(self, loss: Tensor, logged: dict[str, Any]) -> dict[str, Any]:
         """Take one optimizer step on all weights that the loss depends on."""
-        self.optimizer.zero_grad(set_to_none=True)
+        for optimizer in self._optimizers.values():
+            optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        self.optimizer.step()
+        for optimizer in self._optimizers.values():
+            optimizer.step()
         return {"loss": loss.detach(), **logged}
 
     def _after_epoch(self) -> None:
@@ -319,8 +336,9 @@ class Trainer:
         folder = Path(self.training.checkpoint)
         tensors = {f"now.{k}": v for k, v in copy_state(self.networks).items()}
         tensors |= {f"best.{k}": v for k, v in self.best.items()}
-        tensors |= {f"memory.{k}": v for k, v in self.memory.items()}
-        tensors |= optimizer_tensors(self.optimizer)
+        tensors |= {f"memory.{k}": v.detach() for k, v in self.memory.items()}
+        for name, optimizer in self._optimizers.items():
+            tensors |= optimizer_tensors(optimizer, name)
         numbers = {
             "fingerprint": self.fingerprint,
             "epochs_done": epochs_done,
@@ -344,11 +362,13 @@ class Trainer:
         tensors, numbers = found
         self.networks.load_state_dict(_with_prefix("now.", tensors))
         self.best = _with_prefix("best.", tensors)
-        self.memory = to_device(_with_prefix("memory.", tensors), self.device)
+        for name, value in _with_prefix("memory.", tensors).items():
+            self.memory[name].data.copy_(value)  # in place: an optimizer holds the parameters
         if numbers["best_map"] is not None:
             self.best_map = numbers["best_map"]
         self.history = numbers["history"]
-        restore_optimizer(self.optimizer, tensors)
+        for name, optimizer in self._optimizers.items():
+            restore_optimizer(optimizer, name, tensors)
         return int(numbers["epochs_done"])
 
 
