@@ -190,3 +190,43 @@ def test_mistakes_print_an_error_message(message, model, monkeypatch, capsys, tm
     arguments = [model if word == "MODEL" else word for word in MISTAKES[message].split()]
     assert message in fail(monkeypatch, capsys, *arguments)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_score_codes_of_a_model_as_evaluate_does(model, tmp_path):
+    files = [tmp_path / f"{part}.npz" for part in ("query", "database")]
+    for path in files:
+        run("encode", model, "synthetic", "--part", path.stem, "--out", path)
+    found = json.loads(run("score", *files, "--dataset", "synthetic", "--json").stdout)
+    expected = json.loads(run("evaluate", model, "synthetic", "--json").stdout)
+    for direction in ("image->text", "text->image"):
+        assert found[direction] == expected["all"][direction]
+    assert found["dataset"] == expected["dataset"]
+    table = run("score", *files, "--dataset", "synthetic", "--map-definition", "trec@50").output
+    assert "mAP definition: trec@50, ties: stable" in table
+    assert "synthetic: data" in table
+
+
+def test_score_one_file_with_labels(tmp_path):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, (60, 3))
+    codes = np.sign(labels @ rng.normal(size=(3, 16)) + rng.normal(size=(60, 16)))
+    np.savez(
+        tmp_path / "codes.npz",
+        query_image=codes[:20],
+        database_text=codes[20:],
+        query_labels=labels[:20],
+        database_labels=labels[20:],
+    )
+    output = run("score", tmp_path / "codes.npz").output
+    assert "image → text" in output
+    assert "text → image" not in output
+    scores = json.loads(run("score", tmp_path / "codes.npz", "--json").stdout)
+    assert set(scores) == {"image->text"}
+    assert scores["image->text"]["n_queries"] == 20
+
+
+def test_score_refuses_several_files_without_a_dataset(tmp_path, monkeypatch, capsys):
+    message = fail(monkeypatch, capsys, "score", tmp_path / "a.npz", tmp_path / "b.npz")
+    assert "Without --dataset, pass one file of codes, got 2." in message
+    message = fail(monkeypatch, capsys, "score", tmp_path / "a.npz")
+    assert "File not found" in message

@@ -30,6 +30,7 @@ VERBS = (
     train.train,
     models.evaluate,
     models.encode,
+    models.score,
     collections.index,
     collections.search,
     serve.serve,

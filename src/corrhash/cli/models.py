@@ -1,4 +1,4 @@
-"""The verbs for trained models: evaluate, encode, export-onnx."""
+"""The verbs for trained models and their codes: evaluate, score, encode, export-onnx."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ import typer
 from corrhash._files import caching_in, check_suffix
 from corrhash.cli.options import (
     CacheOption,
+    DataOption,
     DatasetArgument,
     DeviceOption,
     MethodOption,
     ModelArgument,
     RootOption,
+    SeedOption,
     method_named,
 )
 from corrhash.cli.output import print_line, print_scores, progress_bars
@@ -32,34 +34,41 @@ N_COMPARED = 1000
 """Number of items on which exported networks are compared with PyTorch."""
 
 
+DefinitionOption = Annotated[
+    str,
+    typer.Option(
+        "--map-definition",
+        metavar="NAME",
+        help="Definition of mAP: all (whole ranking), or a published variant: dcmh, hashnet@R, "
+        "first@k, possible@k or trec@k; see the metrics page.",
+    ),
+]
+TiesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ties",
+        metavar="RULE",
+        help="Order of tied items: expected (mean over all orders), stable (by row), "
+        "optimistic or pessimistic.  [default: expected; stable with a cut-off]",
+    ),
+]
+CosineOption = Annotated[
+    bool,
+    typer.Option(
+        "--cosine",
+        help="Rank by cosine similarity of continuous codes instead of Hamming distance.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print all metrics as JSON.")]
+
+
 def evaluate(
     model: ModelArgument,
     dataset: DatasetArgument,
-    definition: Annotated[
-        str,
-        typer.Option(
-            "--map-definition",
-            metavar="NAME",
-            help="Definition of mAP: all (whole ranking), or a published variant: dcmh, hashnet@R, "
-            "first@k, possible@k or trec@k; see the metrics page.",
-        ),
-    ] = "all",
-    ties: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RULE",
-            help="Order of tied items: expected (mean over all orders), stable (by row), "
-            "optimistic or pessimistic.  [default: expected; stable with a cut-off]",
-        ),
-    ] = None,
-    cosine: Annotated[
-        bool,
-        typer.Option(
-            "--cosine",
-            help="Rank by cosine similarity of continuous codes instead of Hamming distance.",
-        ),
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all metrics as JSON.")] = False,
+    definition: DefinitionOption = "all",
+    ties: TiesOption = None,
+    cosine: CosineOption = False,
+    as_json: JsonOption = False,
     device: DeviceOption = None,
     root: RootOption = None,
     method: MethodOption = None,
@@ -82,8 +91,7 @@ def evaluate(
         query, database = encode_for_ranking(
             trained.hasher, split.query, split.database, "cosine" if cosine else None
         )
-    has_ndcg = ties not in ("optimistic", "pessimistic")
-    options = {"definition": definition, "ties": ties, "ndcg_at": (100,) if has_ndcg else ()}
+    options = _options(definition, ties)
     scores = {"all": evaluate_directions(split.query, split.database, query, database, **options)}
     unseen = ~split.train_in_database
     if split.query.labels is not None and unseen.any():
@@ -101,6 +109,73 @@ def evaluate(
     collection = f"{Path(dataset).resolve().stem}-collection"
     command = ["corrhash", "index", collection, dataset, "--model", str(model)]
     print_line(f"Next: {shlex.join([*command, *(['--method', method] if method else [])])}")
+
+
+def score(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...", help="File of codes: .npz, .mat, or a folder of .npy files."
+        ),
+    ],
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Dataset that defines queries, database and labels: a name or a path, as for "
+            "**corrhash train**.",
+        ),
+    ] = None,
+    definition: DefinitionOption = "all",
+    ties: TiesOption = None,
+    cosine: CosineOption = False,
+    as_json: JsonOption = False,
+    root: RootOption = None,
+    data: DataOption = None,
+    seed: SeedOption = 0,
+    cache: CacheOption = None,
+) -> None:
+    """Score the codes of any program, image to text and text to image.
+
+    Without **--dataset**, one file has the arrays query_image, query_text, database_image and
+    database_text, or those of one direction, and query_labels and database_labels, or judgments
+    (query row, database row, 1 or -1). The names of the .mat files of DCHMT, DSPH and SSAH are
+    known, too. With **--dataset**, the files have the arrays image, text and keys, as **corrhash
+    encode** writes them. Codes are -1 and 1, 0 and 1, real numbers, which are binarized by their
+    sign, or packed with n_bits.
+
+    Example: corrhash score codes.npz --map-definition hashnet@50
+    """
+    from corrhash.experiments.code_files import read_codes_of_dataset, read_queries_and_database
+
+    split = None
+    if dataset is None:
+        if len(files) > 1:
+            raise InputError(f"Without --dataset, pass one file of codes, got {len(files)}.")
+        codes = read_queries_and_database(files[0], cosine=cosine)
+    else:
+        from corrhash.datasets import dataset_location, load_dataset
+        from corrhash.experiments.options import data_options
+
+        with progress_bars(), caching_in(cache):
+            settings = data_options(dataset, root, data or [])
+            split = load_dataset(dataset_location(dataset), seed=seed, **settings)
+        codes = read_codes_of_dataset(files, split, cosine=cosine)
+    scores = codes.scores(**_options(definition, ties))
+    if as_json:
+        described = {} if split is None else {"dataset": _describe(split)}
+        plain = {direction: of_direction.as_dict() for direction, of_direction in scores.items()}
+        sys.stdout.write(json.dumps(plain | described) + "\n")
+        return
+    print_scores(scores)
+    if split is not None:
+        print_line(f"{split.name}: {split.fingerprint}")
+
+
+def _options(definition: str, ties: str | None) -> dict[str, Any]:
+    """Return the options of an evaluation; NDCG has no bounds over ties."""
+    has_ndcg = ties not in ("optimistic", "pessimistic")
+    return {"definition": definition, "ties": ties, "ndcg_at": (100,) if has_ndcg else ()}
 
 
 def encode(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -99,13 +99,15 @@ def print_split(split: RetrievalSplit) -> None:
         print_line(f"Fingerprint: {split.fingerprint}")
 
 
-def score_table(title: str, *columns: str) -> Table:
+def score_table(
+    title: str, *columns: str, directions: Iterable[str] = ("image->text", "text->image")
+) -> Table:
     """Create a table with a column for each retrieval direction."""
     table = Table(title=title, title_justify="left", title_style="bold")
     for column in columns:
         table.add_column(column)
-    table.add_column("image → text", justify="right")
-    table.add_column("text → image", justify="right")
+    for direction in directions:
+        table.add_column(direction.replace("->", " → "), justify="right")
     return table
 
 
@@ -115,13 +117,15 @@ def add_map_row(table: Table, scores: dict[str, Scores], *cells: str) -> None:
 
 
 def print_scores(
-    scores: dict[str, Scores], without_training_items: dict[str, Scores] | None
+    scores: dict[str, Scores], without_training_items: dict[str, Scores] | None = None
 ) -> None:
-    """Print the metrics of both directions as a table."""
+    """Print the metrics of each direction as a table."""
     first, *_ = scores.values()
     by = {"hamming": "Hamming distance", "cosine": "cosine similarity"}[first.ranked_by]
     table = score_table(
-        f"Ranked by {by}, mAP definition: {first.definition}, ties: {first.ties}", ""
+        f"Ranked by {by}, mAP definition: {first.definition}, ties: {first.ties}",
+        "",
+        directions=scores,
     )
     add_map_row(table, scores, "mAP")
     if without_training_items is not None:

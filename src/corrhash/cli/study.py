@@ -83,8 +83,8 @@ def run(
         methods or (), bits or (), seeds or (), tune=tune, supervision=supervision
     )
     for name in locations:
-        if name not in selected.datasets:
-            known = ", ".join(selected.datasets)
+        if name not in selected.sources:
+            known = ", ".join(selected.sources)
             raise InputError(f"--data: the plan has no dataset {name!r}. Datasets: {known}.")
     if resume is not None:
         unpack_study(resume, folder)

@@ -146,7 +146,7 @@ def _parts(
 ) -> dict[str, PairedDataset]:
     """Return the pairs of each part; a label column means the same in every part."""
     taken = {part: _taken(path, arrays, of) for part, of in names.items()}
-    tables = _label_tables({part: of[2] for part, of in taken.items() if len(of) == 3})
+    tables = label_tables({part: of[2] for part, of in taken.items() if len(of) == 3})
     return {
         part: PairedDataset(_images(images), texts, tables.get(part))
         for part, (images, texts, *_) in taken.items()
@@ -179,7 +179,7 @@ def _images(array: Any) -> Any:
     return array
 
 
-def _label_tables(labels: dict[str, Any]) -> dict[str, Any]:
+def label_tables(labels: dict[str, Any]) -> dict[str, Any]:
     """Return an (n, n_classes) matrix of 0 and 1 for each part, also from class numbers.
 
     Columns are the classes of all parts, since one part may lack some.

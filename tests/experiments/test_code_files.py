@@ -1,0 +1,211 @@
+"""Codes of other programs: names and kinds of arrays, labels, judgments, and datasets."""
+
+import numpy as np
+import pytest
+from scipy.io import savemat
+
+from corrhash import Codes, InputError, evaluate, load_dataset, save_codes
+from corrhash.experiments.code_files import read_codes_of_dataset, read_queries_and_database
+from corrhash.similarity import Similarity
+
+N_QUERY, N_DATABASE, N_BITS = 30, 80, 12
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    """Continuous codes of both parts and modalities, and labels."""
+    rng = np.random.default_rng(0)
+    sizes = {"query": N_QUERY, "database": N_DATABASE}
+    found = {f"{part}_labels": rng.integers(0, 2, (n, 4)) for part, n in sizes.items()}
+    centres = rng.normal(size=(4, N_BITS))
+    for part, n in sizes.items():
+        for modality in ("image", "text"):
+            noise = rng.normal(size=(n, N_BITS))
+            found[f"{part}_{modality}"] = found[f"{part}_labels"] @ centres + noise
+    return found
+
+
+def codes_only(arrays):
+    return {name: array for name, array in arrays.items() if not name.endswith("labels")}
+
+
+def labels_only(arrays):
+    return {name: array for name, array in arrays.items() if name.endswith("labels")}
+
+
+def expected_maps(arrays, **options):
+    codes = {name: Codes.from_continuous(array) for name, array in codes_only(arrays).items()}
+    labels = arrays["query_labels"], arrays["database_labels"]
+    return {
+        "image->text": evaluate(
+            codes["query_image"], codes["database_text"], *labels, **options
+        ).map,
+        "text->image": evaluate(
+            codes["query_text"], codes["database_image"], *labels, **options
+        ).map,
+    }
+
+
+def maps(codes, **options):
+    return {direction: scores.map for direction, scores in codes.scores(**options).items()}
+
+
+KINDS = {
+    "real numbers": lambda values: values,
+    "-1 and 1": np.sign,
+    "0 and 1": lambda values: (values > 0).astype(np.uint8),
+    "booleans": lambda values: values > 0,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("definition", ["all", "hashnet@5"])
+def test_all_kinds_of_codes_score_alike(arrays, tmp_path, kind, definition):
+    made = {name: KINDS[kind](array) for name, array in codes_only(arrays).items()}
+    np.savez(tmp_path / "codes.npz", **made, **labels_only(arrays))
+    found = maps(read_queries_and_database(tmp_path / "codes.npz"), definition=definition)
+    assert found == expected_maps(arrays, definition=definition)
+
+
+def test_packed_codes(arrays, tmp_path):
+    path = tmp_path / "codes.npz"
+    packed = {n: Codes.from_continuous(a).packed for n, a in codes_only(arrays).items()}
+    np.savez(path, **packed, **labels_only(arrays), n_bits=N_BITS)
+    assert maps(read_queries_and_database(path)) == expected_maps(arrays)
+    prefixed = {f"packed_{name}": array for name, array in packed.items()}
+    np.savez(path, **prefixed, **labels_only(arrays), n_bits=N_BITS)
+    assert maps(read_queries_and_database(path)) == expected_maps(arrays)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("q_img", "q_txt", "r_img", "r_txt", "q_l", "r_l"),
+        ("Qi", "Qt", "Di", "Dt", "query_L", "retrieval_L"),
+    ],
+)
+def test_files_of_public_programs(arrays, tmp_path, names):
+    ours = ("query_image", "query_text", "database_image", "database_text")
+    ours += ("query_labels", "database_labels")
+    theirs = {name: arrays[our] for name, our in zip(names, ours, strict=True)}
+    theirs |= {name: np.sign(theirs[name]) for name in names[:4]}
+    savemat(tmp_path / "64-ours-flickr25k-i2t.mat", theirs)
+    found = maps(read_queries_and_database(tmp_path / "64-ours-flickr25k-i2t.mat"))
+    assert found == expected_maps(arrays)
+
+
+def test_class_numbers_are_labels(arrays, tmp_path):
+    numbers = {n: labels[:, 0] + 2 * labels[:, 1] for n, labels in labels_only(arrays).items()}
+    np.savez(tmp_path / "codes.npz", **codes_only(arrays), **numbers)
+    one_hot = {name: np.eye(4, dtype=int)[of] for name, of in numbers.items()}
+    found = maps(read_queries_and_database(tmp_path / "codes.npz"))
+    assert found == expected_maps(arrays | one_hot)
+
+
+def test_one_direction_alone(arrays, tmp_path):
+    one = {name: arrays[name] for name in ("query_text", "database_image")}
+    np.savez(tmp_path / "codes.npz", **one, **labels_only(arrays))
+    found = maps(read_queries_and_database(tmp_path / "codes.npz"))
+    assert found == {"text->image": expected_maps(arrays)["text->image"]}
+
+
+def test_relevance_judgments(arrays, tmp_path):
+    judged = [(i, j, 1 if (i + j) % 3 else -1) for i in range(N_QUERY) for j in range(0, 80, 7)]
+    np.savez(tmp_path / "codes.npz", **codes_only(arrays), judgments=judged)
+    found = maps(read_queries_and_database(tmp_path / "codes.npz"))
+    expected = evaluate(
+        Codes.from_continuous(arrays["query_image"]),
+        Codes.from_continuous(arrays["database_text"]),
+        similarity=Similarity.from_judgments(judged, (N_QUERY, N_DATABASE)),
+    )
+    assert found["image->text"] == expected.map
+
+
+def test_pairs_without_labels(arrays, tmp_path):
+    paired = {name: array[:N_QUERY] for name, array in codes_only(arrays).items()}
+    np.savez(tmp_path / "codes.npz", **paired)
+    scores = read_queries_and_database(tmp_path / "codes.npz").scores()
+    assert set(scores["image->text"].recall_at) == {1, 5, 10}
+
+
+def test_cosine_ranking(arrays, tmp_path):
+    np.savez(tmp_path / "codes.npz", **arrays)
+    found = read_queries_and_database(tmp_path / "codes.npz", cosine=True).scores()
+    labels = arrays["query_labels"], arrays["database_labels"]
+    expected = evaluate(arrays["query_image"], arrays["database_text"], *labels)
+    assert found["image->text"].map == expected.map
+    assert found["image->text"].ranked_by == "cosine"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"query_image": None, "query_text": None}, "needs the arrays query_image and database"),
+        ({"query_labels": None}, "30 queries are not paired with its 80 database items"),
+        (
+            {"query_image": np.full((30, 12), 0.7)},
+            "no negative value but others than 0 and 1, .* 0.7",
+        ),
+        ({"query_image": np.full((30, 12), np.nan)}, "must be finite"),
+        ({"query_image": np.ones((30, 8))}, "same code length, got 8 and 12"),
+        ({"query_labels": np.ones((29, 4))}, "29"),
+    ],
+)
+def test_incomplete_files_are_refused(arrays, tmp_path, change, message):
+    made = {name: array for name, array in (arrays | change).items() if array is not None}
+    np.savez(tmp_path / "codes.npz", **made)
+    with pytest.raises(InputError, match=message):
+        read_queries_and_database(tmp_path / "codes.npz").scores()
+
+
+@pytest.fixture(scope="module")
+def split():
+    return load_dataset("synthetic", n=780)
+
+
+@pytest.fixture(scope="module")
+def outputs(split):
+    rng = np.random.default_rng(1)
+    centres = rng.normal(size=(split.pairs.labels.shape[1], 16))
+    signal = split.pairs.labels @ centres
+    return {modality: signal + rng.normal(size=signal.shape) for modality in ("image", "text")}
+
+
+def expected_on(split, outputs):
+    query, database = split.query, split.database
+    rows = split.query_rows, split.database_rows
+    return evaluate(
+        Codes.from_continuous(outputs["image"][rows[0]]),
+        Codes.from_continuous(outputs["text"][rows[1]]),
+        query.labels,
+        database.labels,
+    ).map
+
+
+def test_rows_of_a_dataset(split, outputs, tmp_path):
+    np.savez(tmp_path / "codes.npz", **outputs)
+    found = maps(read_codes_of_dataset([tmp_path / "codes.npz"], split))
+    assert found["image->text"] == expected_on(split, outputs)
+
+
+def test_keys_of_items_in_several_files(split, outputs, tmp_path):
+    order = np.random.default_rng(2).permutation(len(split.pairs))
+    keys = np.array(split.pairs.row_keys())
+    files = []
+    for number, rows in enumerate(np.array_split(order, 2)):
+        codes = {m: Codes.from_continuous(values[rows]) for m, values in outputs.items()}
+        files.append(tmp_path / f"{number}.npz")
+        save_codes(files[-1], codes, keys[rows])
+    found = maps(read_codes_of_dataset(files, split))
+    assert found["image->text"] == expected_on(split, outputs)
+    with pytest.raises(InputError, match=r"The codes of \d+ of \d+ query items are missing"):
+        read_codes_of_dataset(files[:1], split)
+
+
+def test_rows_that_are_no_items_are_refused(split, outputs, tmp_path):
+    np.savez(tmp_path / "codes.npz", image=outputs["image"][1:], text=outputs["text"][1:])
+    with pytest.raises(InputError, match="has 779 codes of images for 780 items"):
+        read_codes_of_dataset([tmp_path / "codes.npz"], split)
+    np.savez(tmp_path / "codes.npz", other=outputs["image"])
+    with pytest.raises(InputError, match="must have the array image, the array text or both"):
+        read_codes_of_dataset([tmp_path / "codes.npz"], split)
