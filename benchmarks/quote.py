@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -42,6 +42,9 @@ WIDTH = 100
 
 NOT_MEASURED = "*The committed results have no rows for this table yet.*\n"
 """Stands for a table of methods that a study does not have."""
+
+PAPER_VARIANTS = ("ties by row", "dcmh", "@50", "first@5000")
+"""Definitions of mAP in the public code that a document compares, as studies name them."""
 
 OMITTED_COLUMNS = {
     "claims": ("dataset", "p over seeds", "paper"),
@@ -86,7 +89,11 @@ def _quote(results: str, name: str) -> str:
 @cache
 def quoted(results: str, name: str) -> str:
     """Return one table of a study as Markdown."""
+    if not (ROOT / f"{results}.json").exists():
+        return NOT_MEASURED
     study = _study(results)
+    if name in STUDY_TABLES:
+        return STUDY_TABLES[name](study)
     (dataset,) = study.datasets
     if name in DOCUMENT_TABLES:
         return DOCUMENT_TABLES[name](study, dataset)
@@ -169,6 +176,61 @@ def against_first_row(study: StudyResults, dataset: str) -> str:
     return "\n".join([*lines, ""])
 
 
+def feature_sets(study: StudyResults) -> str:
+    """Return mAP by method and dataset, the mean of both directions and all code lengths."""
+    maps = np.array([[_overall(study, d, row) for d in study.datasets] for row in study.rows])
+    return _best_in_bold("mAP@all", study.datasets, study.rows, maps)
+
+
+def definitions(study: StudyResults) -> str:
+    """Return mAP of each method under published definitions, at the plotted code length."""
+    names = ["mAP@all", *PAPER_VARIANTS]
+    rows = [row for row in study.rows if row not in study.label_length_rows]
+    lines = []
+    for dataset in study.datasets:
+        maps = np.array([[_defined(study, dataset, row, n) for n in names] for row in rows])
+        if not np.isnan(maps[:, 1:]).all():
+            table = _best_in_bold(
+                f"{dataset}, {study.plotted_bits(dataset)} bits", names, rows, maps
+            )
+            lines.append(table)
+    return "\n".join(lines) if lines else NOT_MEASURED
+
+
+def _best_in_bold(
+    corner: str, columns: Sequence[str], rows: Sequence[str], values: np.ndarray
+) -> str:
+    """Return a table of (n_rows, n_columns) values, NaN where there is none."""
+    kept = [column for column in range(len(columns)) if not np.isnan(values[:, column]).all()]
+    best = np.nanmax(values[:, kept], axis=0)
+    lines = [f"| {corner} | {' | '.join(columns[column] for column in kept)} |"]
+    lines.append("|---" * (len(kept) + 1) + "|")
+    for row, of_row in zip(rows, values[:, kept], strict=True):
+        cells = [_cell(value, top) for value, top in zip(of_row, best, strict=True)]
+        lines.append(f"| {title(row)} | {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def _overall(study: StudyResults, dataset: str, row: str) -> float:
+    """Return the mean mAP over directions and code lengths; NaN if one is missing."""
+    lengths = study.code_lengths(dataset)
+    return float(np.mean([_mean(study, dataset, row, b, d) for b in lengths for d in DIRECTIONS]))
+
+
+def _defined(study: StudyResults, dataset: str, row: str, definition: str) -> float:
+    """Return the mean mAP over directions and seeds under one definition; NaN if not measured."""
+    results = study.cells.get((dataset, row, study.plotted_bits(dataset)), [])
+    if definition not in PAPER_VARIANTS:
+        maps = [result.map(direction) for result in results for direction in DIRECTIONS]
+    else:
+        maps = [
+            result.map_variants(direction).get(definition, np.nan)
+            for result in results
+            for direction in DIRECTIONS
+        ]
+    return float(np.mean(maps)) if maps else np.nan
+
+
 def _mean(study: StudyResults, dataset: str, row: str, n_bits: int, direction: str) -> float:
     maps = study.maps(dataset, row, n_bits, direction)
     return float(np.mean(maps)) if maps else np.nan
@@ -190,7 +252,10 @@ DOCUMENT_TABLES = {
     "both-directions-with-papers": both_directions_with_papers,
     "parts": against_first_row,
 }
-"""Tables of documents that a report does not have."""
+"""Tables of documents that a report does not have, of studies with one dataset."""
+
+STUDY_TABLES = {"feature-sets": feature_sets, "definitions": definitions}
+"""The same, of studies with several datasets."""
 
 
 if __name__ == "__main__":

@@ -43,3 +43,37 @@ def test_chn_plus_alone_fills_claims_and_binarization(tmp_path):
     table = quoted(study, "both-directions-with-papers")
     assert "| CHN-plus (query refinement) | **.600** / **.600** |" in table
     assert "| [SePH] | .400 / .400 |" in table
+
+
+def test_tables_of_a_study_that_was_not_run_are_empty():
+    assert quoted("benchmarks/results/no_such_study", "feature-sets") == NOT_MEASURED
+
+
+def test_tables_of_several_datasets(tmp_path):
+    results = tmp_path / "results"
+    for dataset, level in (("scenes", 0.4), ("scenes, DINOv2", 0.6)):
+        make_result(results, "cvh", 32, level=level, dataset=dataset)
+        make_result(results, "ucch", 32, level=level + 0.1, dataset=dataset)
+    save_study(tmp_path / "study.json", StudyResults(load_results(results)), [])
+    study = str(tmp_path / "study")
+    assert quoted(study, "feature-sets").splitlines() == [
+        "| mAP@all | scenes | scenes, DINOv2 |",
+        "|---|---|---|",
+        "| CVH | .400 | .600 |",
+        "| UCCH | **.500** | **.700** |",
+    ]
+    assert quoted(study, "definitions") == NOT_MEASURED  # older results lack them
+
+
+def test_definitions_of_papers_are_compared(tmp_path):
+    results = tmp_path / "results"
+    maps = {"ties by row": 0.39, "dcmh": 0.38, "@50": 0.7, "first@5000": 0.45, "@500": 0.6}
+    make_result(results, "cvh", 32, level=0.4, variants=maps)
+    make_result(results, "ucch", 32, level=0.5)
+    save_study(tmp_path / "study.json", StudyResults(load_results(results)), [])
+    assert quoted(str(tmp_path / "study"), "definitions").splitlines() == [
+        "| scenes, 32 bits | mAP@all | ties by row | dcmh | @50 | first@5000 |",
+        "|---|---|---|---|---|---|",
+        "| CVH | .400 | **.390** | **.380** | **.700** | **.450** |",
+        "| UCCH | **.500** | - | - | - | - |",
+    ]

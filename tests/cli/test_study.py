@@ -1,8 +1,11 @@
 """Commands of a study."""
 
 import os
+import re
 import shlex
+import subprocess
 import sys
+from pathlib import Path
 
 from typer.testing import CliRunner
 
@@ -75,3 +78,20 @@ def test_failures_are_listed_at_the_end(tmp_path):
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 1
     assert "Failed: cvh, 16 bits, seed 0 on nowhere: 'nowhere' is neither" in result.output
+
+
+def test_run_a_method_by_its_import_path_as_the_guide_shows(tmp_path):
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "extend.md").read_text()
+    method = re.search(r"```python\n(.*?)^split = ", guide, re.DOTALL | re.MULTILINE)[1]
+    plan = re.search(r"```toml\n(.*?)```", guide, re.DOTALL)[1]
+    (tmp_path / "my_methods.py").write_text(method)
+    (tmp_path / "plan.toml").write_text(plan.replace("n = 2000", "n = 780"))
+    command = [sys.executable, "-m", "corrhash", "run", "plan.toml", "--out", "results"]
+    paths = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    part = ["--method", "centroids", "--bits", "16"]
+    subprocess.run(
+        [*command, *part], cwd=tmp_path, env=os.environ | {"PYTHONPATH": paths}, check=True
+    )
+    (result,) = load_results(tmp_path / "results")
+    assert result.experiment.method == "my_methods:CentroidHash"
+    assert result.map("image->text") > 0.4

@@ -11,7 +11,17 @@ RANKS = np.array([1, 50, 100])
 
 
 def make_result(
-    folder, row, n_bits, seed=0, *, level, lost=0.05, dataset="scenes", split=None, **fields
+    folder,
+    row,
+    n_bits,
+    seed=0,
+    *,
+    level,
+    lost=0.05,
+    dataset="scenes",
+    split=None,
+    variants=None,
+    **fields,
 ):
     """Store a result with APs around ``level``; all rows of a seed share the noise."""
     experiment = Experiment(dataset, row, n_bits, seed, **fields)
@@ -36,6 +46,8 @@ def make_result(
                 "n_empty_text": 0,
                 "n_distinct_database": 321,
             }
+        if variants is not None:
+            directions[direction]["variants"] = variants
         arrays[f"{direction}.recall"] = np.linspace(0, 1, 3)
         arrays[f"{direction}.precision_at_recall"] = level * np.array([1.0, 0.9, 0.5])
         arrays[f"{direction}.ranks"] = RANKS

@@ -122,3 +122,45 @@ def test_location_of_a_named_dataset_is_its_root(monkeypatch):
     load_split(Experiment("scenes", "chn", 16, 5), {"scenes": "DIR"})
     expected = {"seed": 5, "image_features": None, "root": "DIR"}
     assert calls == [("scenes", expected)]
+
+
+def test_another_name_of_a_dataset_loads_its_source():
+    small = settings({"n": 780})
+    whole = load_split(Experiment("synthetic", "cvh", 16, 0, options=small), {})
+    named = Experiment("other", "cvh", 16, 0, options=settings({"n": 780, "source": "synthetic"}))
+    split = load_split(named, {})
+    np.testing.assert_array_equal(split.pairs.images, whole.pairs.images)
+    np.testing.assert_array_equal(split.query_rows, whole.query_rows)
+
+
+def test_text_features_replace_the_texts(tmp_path):
+    features = np.random.default_rng(0).normal(size=(300, 5))
+    np.save(tmp_path / "texts.npy", features)
+    options = settings({"n": 300, "text_features": str(tmp_path / "texts.npy")})
+    split = load_split(Experiment("scenes", "cvh", 16, 0, options=options), {})
+    np.testing.assert_array_equal(split.pairs.texts, features.astype(np.float32))
+    np.save(tmp_path / "texts.npy", features[1:])
+    module._load.cache_clear()
+    with pytest.raises(InputError, match="has 299 rows, but the dataset has 300 items"):
+        load_split(Experiment("scenes", "cvh", 16, 0, options=options), {})
+
+
+def test_text_features_are_found_next_to_the_data(tmp_path):
+    rows = [
+        {"image": f"{i}.jpg", "text": f"word{i % 5}", "labels": [f"l{i % 2}"]} for i in range(40)
+    ]
+    (tmp_path / "manifest.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    features = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    np.save(tmp_path / "images.npy", features)
+    np.save(tmp_path / "texts.npy", -features)
+    experiment = Experiment(
+        "photos, embeddings",
+        "cvh",
+        16,
+        0,
+        options=settings({"source": "photos", "text_features": "texts.npy"}),
+        image_features="images.npy",
+    )
+    pairs = load_split(experiment, {"photos": str(tmp_path)}).pairs
+    np.testing.assert_array_equal(pairs.images, features)
+    np.testing.assert_array_equal(pairs.texts, -features)

@@ -141,3 +141,50 @@ def test_unreadable_plans_are_named(tmp_path):
         InputError, match=r"In the plan .*plan.toml: tune of a plan must be a boolean"
     ):
         read_plan(tmp_path / "plan.toml")
+
+
+def test_rows_can_have_their_own_supervision():
+    content = {
+        "datasets": ["synthetic"],
+        "methods": ["chn", "chn, pairs"],
+        "n_bits": [16],
+        "rows": {"chn, pairs": {"method": "chn", "supervision": "pairs"}},
+    }
+    cells = parse_plan(content).experiments({})
+    assert {e.row: e.supervision for e in cells} == {"chn": "labels", "chn, pairs": "pairs"}
+    content["rows"]["chn, pairs"]["supervision"] = "clicks"
+    with pytest.raises(InputError, match="Unknown supervision 'clicks'"):
+        parse_plan(content)
+
+
+def test_several_names_can_stand_for_one_dataset():
+    content = {
+        "datasets": ["synthetic", "synthetic, small"],
+        "methods": ["cvh"],
+        "n_bits": [16],
+        "data": {"synthetic, small": {"source": "synthetic", "n": 780}},
+    }
+    plan = parse_plan(content)
+    assert plan.sources == ("synthetic",)
+    assert [dict(e.options) for e in plan.experiments({})] == [
+        {},
+        {"source": "synthetic", "n": 780},
+    ]
+
+
+def test_methods_of_other_packages_have_an_import_path():
+    path = "corrhash.methods.cvh:CVH"
+    content = {
+        "datasets": ["synthetic"],
+        "methods": [path, "own"],
+        "n_bits": [16],
+        "rows": {"own": {"method": path}},
+    }
+    plan = parse_plan(content)
+    assert [(row.name, row.method) for row in plan.rows] == [(path, path), ("own", path)]
+    for wrong, message in (
+        ("no_such_module:Hash", "Cannot load 'no_such_module:Hash'"),
+        ("corrhash.codes:Codes", "corrhash.codes:Codes is not a hashing method"),
+    ):
+        with pytest.raises(InputError, match=message):
+            parse_plan({**content, "methods": [wrong], "rows": {}})

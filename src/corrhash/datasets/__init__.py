@@ -11,10 +11,15 @@ from typing import Any
 
 from corrhash._registry import Registry
 from corrhash.datasets.base import PairedDataset, RetrievalSplit
+from corrhash.datasets.feature_cache import SUFFIXES
 from corrhash.datasets.fingerprint import Fingerprint, fingerprint_of
 from corrhash.datasets.formats import find_format
 from corrhash.datasets.image_check import drop_unreadable
-from corrhash.datasets.image_features import ImageFeatures, as_image_features
+from corrhash.datasets.image_features import (
+    ImageFeatures,
+    as_image_features,
+    read_listed_features,
+)
 from corrhash.datasets.images import ImageFiles
 from corrhash.datasets.reader import Reader, fit_reader
 from corrhash.datasets.supervision import Supervision, supervise
@@ -65,7 +70,8 @@ def load_dataset(
         ``"alexnet-fc7"``, or :class:`ImageFeatures`, which lists the choices.
     texts : how strings become vectors. Defaults to what the dataset is published with.
     text_features : a sentence encoder for strings, such as ``"onnx:folder"``, in place of term
-        vectors; see :class:`TextFeatures`.
+        vectors; see :class:`TextFeatures`. Or a ``.npy`` or ``.npz`` file with a row for each item
+        of the dataset, for studies: a model that is trained on it cannot read strings.
     reader : the reader of a trained model, instead of a new one.
     options : of the dataset itself, such as ``n``, the number of items of a generated one.
 
@@ -75,6 +81,10 @@ def load_dataset(
     RetrievalSplit(synthetic: train 3,000, validation 400, query 400, database 7,400)
     """
     split = load_raw(name, root=root, seed=seed, **options)
+    if isinstance(text_features, str) and text_features.endswith(SUFFIXES):
+        vectors = read_listed_features(Path(text_features), split.pairs.images)
+        split = replace(split, pairs=replace(split.pairs, texts=vectors), reader=None)
+        text_features = None
     features = reader.image_features if reader else as_image_features(image_features)
     from_file = features is not None and features.of_file
     if isinstance(split.pairs.images, ImageFiles) and not from_file:

@@ -144,8 +144,7 @@ class ImageFeatures:
         """Return (n, d) features of all items of a dataset, in its order."""
         if self.of_file:
             self._check_unchanged(self._checksum())
-            listed = {"rows": images.rows, "n_listed": images.n_listed} if _listed(images) else {}
-            return read_feature_file(Path(self.name), n_rows(images), **listed)
+            return read_listed_features(Path(self.name), images)
         return cached_features(self._open(), images) if self.of_network else simple_features(images)
 
     def of_images(self, images: Any) -> np.ndarray:
@@ -245,9 +244,11 @@ def as_image_features(features: str | ImageFeatures | None) -> ImageFeatures | N
     return ImageFeatures(features) if isinstance(features, str) else features
 
 
-def _listed(images: Any) -> bool:
-    """Return whether these are images out of a longer list."""
-    return isinstance(images, ImageFiles) and images.n_listed != len(images)
+def read_listed_features(path: Path, images: Any) -> np.ndarray:
+    """Read (n, d) features of the items of a dataset, whose images can be some of a longer list."""
+    if isinstance(images, ImageFiles) and images.n_listed != len(images):
+        return read_feature_file(path, len(images), images.rows, images.n_listed)
+    return read_feature_file(path, n_rows(images))
 
 
 def split_prefix(name: str) -> tuple[str, str]:

@@ -22,8 +22,9 @@ MAP_VARIANTS: dict[str, dict[str, Any]] = {
     "optimistic ties": {"ties": "optimistic"},
     "pessimistic ties": {"ties": "pessimistic"},
     "ties by row": {"ties": "stable"},
+    "dcmh": {"definition": "dcmh", "ties": "stable"},
     **{f"@{depth:,}": {"definition": f"hashnet@{depth}"} for depth in (50, 100, 500, 1000, 5000)},
-    "first@50": {"definition": "first@50"},
+    **{f"first@{depth}": {"definition": f"first@{depth}"} for depth in (50, 5000)},
     "possible@500": {"definition": "possible@500"},
 }
 """Options of other mAP definitions that papers and public code use, by their name in tables."""

@@ -26,6 +26,9 @@ Bits = int | Literal["labels"]
 RAW_IMAGES = "raw"
 """The image features of a method that reads images, not feature vectors."""
 
+SOURCE, TEXT_FEATURES = "source", "text_features"
+"""Options of a plan's dataset: the dataset to load, and a file of text features."""
+
 TEXT_OPTION = "texts."
 """Prefix of the options of :class:`TextOptions` in a plan, such as ``texts.top``."""
 
@@ -153,19 +156,23 @@ def experiment_grid(
 def load_split(experiment: Experiment, locations: Mapping[str, str]) -> RetrievalSplit:
     """Load the dataset of an experiment, split by its seed, with its image features.
 
-    ``locations`` maps dataset names to the root folder of a dataset in ``DATASETS``, or else to
-    anything that :func:`load_dataset` accepts.
+    The option ``source`` names the dataset to load if ``experiment.dataset`` is another name for
+    it. ``locations`` maps names of datasets to the root folder of a dataset in ``DATASETS``, or
+    else to anything that :func:`load_dataset` accepts.
     """
-    name, location = experiment.dataset, locations.get(experiment.dataset)
-    options = experiment.options
+    options = dict(experiment.options)
+    name = options.pop(SOURCE, experiment.dataset)
+    location = locations.get(name)
     if location is not None and name in DATASETS:
-        options = (*options, ("root", location))
+        options["root"] = location
+    if TEXT_FEATURES in options:
+        options[TEXT_FEATURES] = _feature_file(options[TEXT_FEATURES], location or ".")
     features = image_features_of(experiment)
     return _load(
         name if location is None or name in DATASETS else location,
         experiment.seed,
         None if features == RAW_IMAGES else _feature_file(features, location or "."),
-        options,
+        settings(options),
     )
 
 

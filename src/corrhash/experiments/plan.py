@@ -39,6 +39,7 @@ ROW_KEYS = {
     "seeds": list,
     "image_features": str,
     "paper_settings": bool,
+    "supervision": str,
     "tune": bool,
 }
 UNSEEN_KEYS = {"methods": list, "n_bits": list, "seeds": list}
@@ -54,7 +55,7 @@ EXAMPLES = {
 class Row:
     """A row of the tables: a method with its settings and its tuning grid.
 
-    ``n_bits`` and ``seeds`` are those of the plan if None.
+    ``n_bits``, ``seeds`` and ``supervision`` are those of the plan if None.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Row:
     seeds: Sequence[int] | None = None
     image_features: str | None = None
     paper_settings: bool = False
+    supervision: str | None = None
     tune: bool = True
 
 
@@ -74,7 +76,8 @@ class Plan:
 
     Parameters
     ----------
-    datasets : names; ``data`` holds their options.
+    datasets : names; ``data`` holds their options. The option ``source`` names the dataset to
+        load, so that several names can stand for one dataset with different features.
     rows : methods with their settings.
     n_bits, seeds : of the rows that do not define their own.
     tune : whether to choose settings by validation mAP first.
@@ -92,6 +95,12 @@ class Plan:
     supervision: str = "labels"
     data: Mapping[str, Mapping[str, Any]] | None = None
     unseen: Mapping[str, Sequence[Any]] | None = None
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of the datasets to load, each once; several entries can use one dataset."""
+        sources = (self._options(dataset).get("source", dataset) for dataset in self.datasets)
+        return tuple(dict.fromkeys(sources))
 
     def trials(self) -> dict[tuple[str, str], list[Experiment]]:
         """Return the tuning trials of each dataset and row that has a choice of settings.
@@ -158,7 +167,7 @@ class Plan:
     def _experiment(
         self, dataset: str, row: Row, n_bits: Bits, seed: int, chosen: Mapping[str, Any]
     ) -> Experiment:
-        options = dict((self.data or {}).get(dataset, {}))
+        options = self._options(dataset)
         features = options.pop("image_features", None)
         return Experiment(
             dataset,
@@ -169,9 +178,12 @@ class Plan:
             params=settings({**row.params, **chosen}),
             options=settings(options),
             image_features=row.image_features or features,
-            supervision=self.supervision,
+            supervision=row.supervision or self.supervision,
             paper_settings=row.paper_settings,
         )
+
+    def _options(self, dataset: str) -> dict[str, Any]:
+        return dict((self.data or {}).get(dataset, {}))
 
     def _includes_unseen(self, row: Row, n_bits: Bits, seed: int) -> bool:
         if self.unseen is None:
@@ -252,6 +264,7 @@ def _parse_row(name: str, content: Mapping[str, Any]) -> Row:
         seeds=tuple(table["seeds"]) if "seeds" in table else None,
         image_features=table.get("image_features"),
         paper_settings=paper_settings,
+        supervision=_check_supervision(table["supervision"]) if "supervision" in table else None,
         tune=table.get("tune", True),
     )
     tried = configurations(grid)

@@ -12,10 +12,10 @@ from corrhash.experiments.results import StudyResults, title
 NOTE = (
     "mAP: the whole ranking, expected over ties. New items: without training items in the "
     "database. Optimistic and pessimistic ties: relevant items first or last among equal "
-    "distances; by row: ties in database order. @k: the sum of precisions in the top k divided by "
-    "the number of relevant items in it. first@50: the first 50 relevant items at any rank. "
-    "possible@500: top 500, divided by min(500, relevant items). Empty texts kept: text queries "
-    "without a known term count too."
+    "distances; by row: ties in database order. dcmh: ties by row, and queries without a relevant "
+    "item count 0. @k: the sum of precisions in the top k divided by the number of relevant items "
+    "in it. first@k: the first k relevant items at any rank. possible@500: top 500, divided by "
+    "min(500, relevant items). Empty texts kept: text queries without a known term count too."
 )
 
 
