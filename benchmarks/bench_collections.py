@@ -111,6 +111,7 @@ def of_size(n: int, folder: Path) -> list[Row]:
         "ids": lambda query: collection.nearest(query, K),
         "items": lambda query: collection.search(codes=query, k=K),
         "get": lambda query: index.get(rng.integers(0, n, K)),
+        "len": lambda query: len(collection),
         "faiss": lambda query: faiss_search(flat, query.packed, K, heap=True),
     }
     times(contenders, 5)  # opens connections, fills caches
@@ -132,6 +133,7 @@ def of_size(n: int, folder: Path) -> list[Row]:
         Row(f"{what}: ids over kernel", over["ids"], "ms", note=notes["ids"], limit=0.1),
         Row(f"{what}: items over kernel", over["items"], "ms", note=notes["items"], limit=0.5),
         Row(f"{n:,} items: {K} by id", cpu["get"], "ms", note=notes["get"], limit=0.1),
+        Row(f"{n:,} items: len(collection)", cpu["len"], "ms", note=notes["len"], limit=0.1),
         Row(what, cpu["faiss"] / cpu["ids"], "x faiss", note=notes["faiss"]),
         ingest,
         Row(f"{n:,} codes loaded", loaded[0], "CPU-s", note=peak, limit=5, memory=memory),

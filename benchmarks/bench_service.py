@@ -90,7 +90,7 @@ class Server:
         own = shared = 0.0
         for number in self.processes:
             text = Path(f"/proc/{number}/smaps_rollup").read_text()
-            sizes = dict(re.findall(r"(Rss|Pss): +([0-9]+) kB", text))
+            sizes = dict(re.findall(r"^(Rss|Pss): +([0-9]+) kB", text, re.MULTILINE))
             own, shared = own + int(sizes["Pss"]) / 1024, shared + int(sizes["Rss"]) / 1024
         return own, shared
 

@@ -23,6 +23,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from corrhash.kernels.simd import (
+    COUNTS_BITS,
     ROWS_PER_TRIPLE,
     TRIPLES_PER_CHUNK,
     WORDS_PER_VECTOR,
@@ -42,8 +43,8 @@ BATCH = 256
 ROOM = 4_000_000
 """Candidates of all queries of a batch (32 MB): a large k makes batches smaller."""
 
-FEW = 10
-"""Number of queries from which building the table pays."""
+FEW = 20 if COUNTS_BITS else 10
+"""Number of queries from which building the table pays, measured on both kinds of processors."""
 
 QUERIES_PER_THREAD = 32
 """With fewer queries per thread, threads split the rows, so that all queries share a table."""

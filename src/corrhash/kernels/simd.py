@@ -48,6 +48,9 @@ def popcount(typing_context: Any, word: Any) -> Any:
     return types.int64(types.uint64), emit
 
 
+COUNTS_BITS = bool(get_host_cpu_features().get("avx512vpopcntdq"))
+"""Whether one instruction counts the bits of each word of a vector."""
+
 WORDS_PER_VECTOR = 8 if get_host_cpu_features().get("avx512f") else 4
 """64-bit words per vector: any number is correct, these are fast.
 
