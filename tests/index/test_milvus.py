@@ -49,6 +49,21 @@ def test_k_above_the_limit_of_the_server_is_refused(uri, monkeypatch):
         index.search(random_codes(1, 8), 25)
 
 
+def test_batch_that_arrives_during_a_search_is_found_whole(uri, monkeypatch):
+    """A large k is compared with the number of items first, here just before the batch."""
+    index, codes = open_index(uri, 8), random_codes(20, 8)
+    count = index._count
+
+    def count_and_add(where):
+        monkeypatch.setattr(index, "_count", count)
+        n_items = count(where)
+        index.add(np.arange(20), codes)
+        return n_items
+
+    monkeypatch.setattr(index, "_count", count_and_add)
+    assert index.search(codes[:1], 1_000_000).k == 20
+
+
 def test_foreign_collection_is_refused(uri):
     host, name = uri.removeprefix("milvus://").split("/")
     client = milvus.MilvusClient(uri=f"http://{host}")

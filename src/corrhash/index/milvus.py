@@ -194,7 +194,8 @@ class MilvusIndex(CodeIndex):
         if where is not None:
             condition += f" and {as_expression(balanced(where))}"
         if k > LIMIT:
-            k = self._limited_k(k, condition)
+            self._check_limit(k, condition)
+            k = LIMIT
         results: list[NDArray[np.int64]] = [np.empty((2, 0), np.int64)] * len(queries)
         pending, limit = list(range(len(queries))), min(LIMIT, 2 * k + 64)
         while pending:
@@ -216,14 +217,13 @@ class MilvusIndex(CodeIndex):
             pending, limit = truncated, min(LIMIT, 4 * limit)
         return as_ranking(results)
 
-    def _limited_k(self, k: int, condition: str) -> int:
-        """Return a ``k`` that covers all items that meet a condition, if the server allows it."""
+    def _check_limit(self, k: int, condition: str) -> None:
+        """Refuse a ``k`` for which the server cannot return all items that meet a condition."""
         if (n := self._count(condition)) > LIMIT:
             raise InputError(
                 f"Milvus returns at most {LIMIT:,} results, got k = {k:,} for {n:,} items. "
                 "Use a smaller k, or a filter."
             )
-        return max(n, 1)
 
     def _nearest(self, queries: Codes, limit: int, where: str) -> list[NDArray[np.int64]]:
         """Return (2, n) ids and distances for each query, by distance and then by id."""
