@@ -85,7 +85,10 @@ ENDLESS = """
 import sys, time
 from corrhash.cli import main
 from corrhash.service.search import SearchService
-SearchService._search = lambda self, requests: time.sleep(600)
+search = SearchService._search
+SearchService._search = lambda self, requests, view=None: (
+    time.sleep(600) if requests[0].options.where else search(self, requests, view)
+)
 sys.argv[1:] = ["serve", sys.argv[1], "--port", "0"]
 main()
 """
@@ -100,7 +103,7 @@ def test_sigterm_ends_the_process_whatever_runs(collection):
         url = re.search(r"http://\S+", lines_until("Ready: ", process)[-1]).group()
         host = urlsplit(url)
         head = f"POST /api/v1/search/text HTTP/1.1\r\nHost: {host.netloc}\r\n"
-        body = '{"text": "sea"}'
+        body = '{"text": "sea", "where": "row > 0"}'
         search = f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         for sent in (search + body, search + body[:-1], head, ""):
             line = socket.create_connection((host.hostname, host.port), 30)

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from corrhash.service.errors import Handler
+from corrhash.service.middleware import client_of, replay
 from corrhash.service.schemas import ValidationError
 from corrhash.service.telemetry import header
 
@@ -68,9 +69,9 @@ class DirectRoutes:
             try:
                 request = route.schema.model_validate_json(body)
             except ValidationError:
-                await self.app(scope, _again(body, receive), send)
+                await self.app(scope, replay(body, receive), send)
                 return
-            content = await route.respond(request, (scope.get("client") or ("",))[0])
+            content = await route.respond(request, client_of(scope))
         except Exception as error:
             handler = next(
                 self.handlers[kind] for kind in type(error).mro() if kind in self.handlers
@@ -96,13 +97,3 @@ async def _body(receive: Receive) -> bytes:
         message = await receive()
         body += message.get("body", b"")
     return body
-
-
-def _again(body: bytes, receive: Receive) -> Receive:
-    """Return a function that receives a body again, and then what follows it."""
-    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def receive_again() -> Message:
-        return messages.pop() if messages else await receive()
-
-    return receive_again

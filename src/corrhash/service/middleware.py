@@ -132,7 +132,7 @@ class BodyMiddleware:
         with self.memory.held_by(client_of(scope)) as hold:
             body = await self._receive(receive, hold, max_bytes)
             if isinstance(body, bytes):
-                await self.app(scope, _replay(body, receive), send)
+                await self.app(scope, replay(body, receive), send)
             elif body is not None:
                 await body(scope, receive, send)
 
@@ -160,7 +160,7 @@ class BodyMiddleware:
             return error_response(408, problem, {"Connection": "close"})
 
 
-def _replay(body: bytes, receive: Receive) -> Receive:
+def replay(body: bytes, receive: Receive) -> Receive:
     """Return a function that delivers a body, and then what follows it."""
     message: Message | None = {"type": "http.request", "body": body, "more_body": False}
 
