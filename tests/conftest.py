@@ -10,5 +10,7 @@ settings.load_profile("corrhash")
 
 @pytest.fixture(autouse=True)
 def private_cache(tmp_path_factory, monkeypatch):
-    """Keep the files that tests cache out of the user's cache folder."""
+    """Keep the files of tests out of the user's cache folders, and tests off the network."""
     monkeypatch.setenv("CORRHASH_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path_factory.getbasetemp() / "hub"))
+    monkeypatch.setenv("CORRHASH_OFFLINE", "1")

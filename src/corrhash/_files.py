@@ -157,6 +157,12 @@ def caching_in(folder: str | Path | None) -> Iterator[None]:
         _cache_folder.reset(token)
 
 
+def is_offline() -> bool:
+    """Return whether downloads are switched off, by ``--offline`` or in the environment."""
+    names = ("CORRHASH_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+    return any(os.environ.get(name, "").lower() in ("1", "true", "yes", "on") for name in names)
+
+
 def absolute_path(path: str | Path) -> Path:
     """Return an absolute path without ``..``; symbolic links stay as they are."""
     return Path(os.path.normpath(Path(path).absolute()))

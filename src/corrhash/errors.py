@@ -11,6 +11,7 @@ from typing import Any
 EXTRAS = {
     "fastapi": ("FastAPI", "serve"),
     "h5py": ("h5py", "hdf5"),
+    "huggingface_hub": ("huggingface_hub", "onnx"),
     "matplotlib": ("Matplotlib", "study"),
     "onnx": ("ONNX", "onnx"),
     "onnxruntime": ("ONNX Runtime", "onnx"),

@@ -22,6 +22,7 @@ from corrhash.networks.small_cnn import SmallCNN
 from tests.cli.commands import fail, run, stderr_of
 from tests.cli.image_folder import boats
 from tests.datasets.layouts import SMALL, coco
+from tests.networks import onnx_folders as tiny
 
 QUICK = ("--bits", "8", "--set", "training.epochs=1", "--set", "networks.width=16")
 
@@ -100,11 +101,15 @@ def test_a_method_can_be_given_by_import_path(tmp_path):
     assert "mAP" in output
 
 
+def next_line(output):
+    return next(line for line in output.splitlines() if line.startswith("Next: corrhash "))
+
+
 def test_the_next_command_after_training_works(tmp_path):
     folder = tmp_path / "my model"
     method = "tests.methods.test_base:Thresholds"
     output = run("train", "synthetic", "--method", method, "--bits", "8", "--out", folder).output
-    command = shlex.split(output[output.index("Next: corrhash ") :])[2:]
+    command = shlex.split(next_line(output))[2:]
     assert "mAP" in run(*command).output
 
 
@@ -144,7 +149,7 @@ def test_a_moved_folder_is_evaluated_a_changed_one_is_not(monkeypatch, capsys, t
     assert "Dataset: boats, " in output
     assert "Fingerprint: data " in output
     assert load_model(model).reader.vocabulary.terms == ("boat", "green", "red", "tree")
-    command = shlex.split(output[output.index("Next: corrhash ") :])[2:]
+    command = shlex.split(next_line(output))[2:]
     assert "Fingerprint" in output
     assert "mAP" in run(*command).output
     moved = tmp_path / "elsewhere"
@@ -273,3 +278,49 @@ def test_freed_memory_is_reused():
 def test_other_systems_do_not_keep_freed_memory(monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
     assert keep_freed_memory() is False
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Image files with captions beside them."""
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for i in range(30):
+        pixels = rng.integers(0, 255, (16, 16, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{i}.png")
+        (folder / f"{i}.txt").write_text(["a red boat", "two tree sky"][i % 2])
+    return folder
+
+
+def test_photos_are_read_by_the_best_encoders(photos, tmp_path, monkeypatch):
+    encoders = tmp_path / "encoders"
+    tiny.save_image_encoder(encoders / "dinov2")
+    tiny.save_sentence_encoder(encoders / "minilm")
+    monkeypatch.setenv("CORRHASH_ENCODERS", str(encoders))
+    train = ("train", photos, *QUICK, "--supervision", "pairs", "--out", tmp_path / "model")
+    output = run(*train).output
+    assert "Encoders: onnx:dinov2 and onnx:minilm. Choose others with --image-features." in output
+    reader = load_model(tmp_path / "model").reader
+    assert reader.image_features.name == f"onnx:{encoders / 'dinov2'}"
+    assert reader.text_features.name == f"onnx:{encoders / 'minilm'}"
+    run("index", tmp_path / "album", photos, "--model", tmp_path / "model")
+    assert "distance" in run("search", tmp_path / "album", "sea").output  # no caption has it
+    output = run(*train, "--image-features", "simple").output
+    assert "Encoders:" not in output
+    assert load_model(tmp_path / "model").reader.text_features is None
+
+
+def test_training_from_scratch_is_announced_or_asked_for(photos, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("CORRHASH_ENCODERS", str(tmp_path / "none"))
+    train = ("train", photos, *QUICK, "--supervision", "pairs", "--set", "networks.image_size=32")
+    monkeypatch.setenv("COLUMNS", "400")
+    scratch = ("train", photos, *QUICK, "--supervision", "pairs", "--out", tmp_path / "m")
+    output = stderr_of(monkeypatch, capsys, *scratch)
+    assert "WARNING: no pretrained encoder is available, so a small network is trained" in output
+    assert "downloads are switched off" in output
+    asked = (*train, "--image-features", "raw", "--backbone", "small", "--out", tmp_path / "m")
+    output = stderr_of(monkeypatch, capsys, *asked)
+    assert "WARNING" not in output
+    linear = ("train", photos, "--method", "cvh", "--bits", "1", "--out", tmp_path / "c")
+    assert "so images are described by colours and edges" in stderr_of(monkeypatch, capsys, *linear)

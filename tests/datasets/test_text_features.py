@@ -16,7 +16,7 @@ class Letters:
 
     computed: ClassVar[list[str]] = []
     sha256 = "ab" * 32
-    key = "letters"
+    key = source = "letters"
     n_features = 3
 
     def compute(self, texts, *, done=0, total=None):

@@ -27,7 +27,18 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 @pytest.fixture(autouse=True)
 def _no_proxy_and_short_timeout(monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.delenv("CORRHASH_OFFLINE")
     monkeypatch.setattr(weights, "TIMEOUT", 5.0)
+
+
+def test_downloads_are_announced_and_can_be_refused(tmp_path, monkeypatch, caplog):
+    with serve(CONTENT) as server:
+        download(f"{server.url}/weights.pth", SHA256, tmp_path)
+        assert f"Downloading {server.url}/weights.pth: 3 MB." in caplog.text
+        monkeypatch.setenv("CORRHASH_OFFLINE", "1")
+        download(f"{server.url}/weights.pth", SHA256, tmp_path)
+        with pytest.raises(InputError, match=r"other.pth is not on this machine, and downloads"):
+            download(f"{server.url}/other.pth", SHA256, tmp_path)
 
 
 @pytest.mark.parametrize("digits", [8, 64])

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from corrhash import __version__
-from corrhash.cli import collections, demo, items, lists, models, serve, study, train
+from corrhash.cli import collections, demo, index, items, lists, models, serve, study, train
 from corrhash.cli.command import Command, Group
 from corrhash.cli.output import err, out
 from corrhash.errors import InputError, StorageError, optional_packages
@@ -31,7 +31,7 @@ VERBS = (
     models.evaluate,
     models.encode,
     models.score,
-    collections.index,
+    index.index,
     collections.search,
     serve.serve,
     collections.info,
@@ -44,6 +44,7 @@ VERBS = (
     models.export_onnx,
     lists.methods,
     lists.datasets,
+    lists.encoders,
     lists.engines,
 )
 """In the order of the pipeline, as ``--help`` lists them."""

@@ -1,4 +1,4 @@
-"""The verbs that list what is available: methods, datasets and engines."""
+"""The verbs that list what is available: methods, datasets, encoders and engines."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from corrhash._files import caching_in
 from corrhash.cli.options import FORMATS, CacheOption, DataOption, RootOption, SeedOption
@@ -120,6 +121,45 @@ def datasets(
                 f"Unknown arguments {' '.join(arguments or [])!r}. Usage: corrhash datasets, "
                 "corrhash datasets NAME or corrhash datasets check DATASET"
             )
+
+
+def encoders(
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Measure the speed of each encoder here.")
+    ] = False,
+    cache: CacheOption = None,
+) -> None:
+    """List the image and text encoders on this machine, the best first.
+
+    They are searched in the folder $CORRHASH_ENCODERS (by default the folder **encoders** of the
+    cache), in installed packages and in the cache of Hugging Face. Pass a name to
+    **--image-features**, **--text-features** or, if it encodes both modalities, to **corrhash index
+    --encoder**.
+    """
+    from corrhash.networks.encoder_catalog import FETCHED, find_encoders
+    from corrhash.networks.encoder_files import encoders_folder
+
+    with caching_in(cache), progress_bars():
+        found = find_encoders()
+        if not found:
+            print_line(
+                f"No encoders found. Put a folder with model.onnx, or a CLIP export, into "
+                f"{encoders_folder()}. corrhash train fetches {FETCHED} if it can."
+            )
+            return
+        table = Table(box=None, pad_edge=False)
+        for column in ("encoder", "encodes", "size", "speed" if measure else "", "from"):
+            table.add_column(column, overflow="fold")
+        for one in found:
+            speed = ""
+            if measure and not one.missing:
+                per_second = (one.measured().speed or {}).items()
+                speed = ", ".join(f"{n:.3g} {modality}s/s" for modality, n in per_second)
+            usable = f"; needs pip install 'corrhash[{one.missing}]'" if one.missing else ""
+            size = f"{max(1, round(one.n_bytes / 1e6)):,} MB"
+            row = (one.name, " and ".join(one.modalities), size, speed, f"{one.origin}{usable}")
+            table.add_row(*map(Text, row))
+    out.print(table, highlight=False)
 
 
 def engines() -> None:

@@ -1,5 +1,8 @@
 """Arguments and options shared by several verbs."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,6 +40,34 @@ def _use_device(context: typer.Context, name: str | None) -> str | None:
     return name
 
 
+def _go_offline(context: typer.Context, offline: bool) -> bool:
+    """Refuse downloads until the command ends."""
+    if offline:
+        context.with_resource(_variables(CORRHASH_OFFLINE="1", HF_HUB_OFFLINE="1"))
+    return offline
+
+
+@contextmanager
+def _variables(**values: str) -> Iterator[None]:
+    """Set environment variables inside the block."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            os.environ.update({} if value is None else {name: value})
+
+
+OfflineOption = Annotated[
+    bool,
+    typer.Option(
+        "--offline",
+        callback=_go_offline,
+        help="Refuse downloads; use encoders that are on this machine.",
+    ),
+]
 DeviceOption = Annotated[
     str | None,
     typer.Option(

@@ -7,7 +7,6 @@ import dataclasses
 import json
 import os
 import shlex
-import shutil
 import sys
 import time
 from importlib.util import find_spec
@@ -17,12 +16,14 @@ from typing import Annotated, Any
 import typer
 
 from corrhash._files import atomic_write, caching_in
+from corrhash.cli.checkpoint import Checkpoint
 from corrhash.cli.options import (
     BitsOption,
     CacheOption,
     DataOption,
     DatasetArgument,
     DeviceOption,
+    OfflineOption,
     RootOption,
     SeedOption,
 )
@@ -55,7 +56,9 @@ def train(
             metavar="NAME",
             help="Compute feature vectors of images once, cache them and train on them: simple "
             "(colours and edges), alexnet-pool5, alexnet-fc6, alexnet-fc7, onnx:FILE, onnx:FOLDER, "
-            "hf:FOLDER, hf:HUB-ID, or a .npy file with one row per item.",
+            "onnx:HUB-ID, hf:FOLDER, hf:HUB-ID, or a .npy file with one row per item; raw trains a "
+            "network on the images.  [default for your own images: the best of **corrhash "
+            "encoders**]",
         ),
     ] = None,
     text_features: Annotated[
@@ -63,8 +66,9 @@ def train(
         typer.Option(
             metavar="NAME",
             help="Compute feature vectors of texts with a sentence encoder, so that queries can "
-            "use any word: onnx:FOLDER, onnx:FILE, hf:FOLDER or hf:HUB-ID.  [default: term vectors "
-            "over the words of the training texts]",
+            "use any word: onnx:FOLDER, onnx:FILE, onnx:HUB-ID, hf:FOLDER or hf:HUB-ID.  [default: "
+            "term vectors over the words of the training texts, except with default image "
+            "features]",
         ),
     ] = None,
     backbone: Annotated[
@@ -121,6 +125,11 @@ def train(
         ),
     ] = None,
     seed: SeedOption = 0,
+    restart: Annotated[
+        bool,
+        typer.Option("--restart", help="Discard an interrupted training and start over."),
+    ] = False,
+    offline: OfflineOption = False,
     cache: CacheOption = None,
 ) -> None:
     """Train a hashing model on a dataset.
@@ -129,6 +138,10 @@ def train(
     objective; add **--paper-settings** for the paper's networks and optimizer. **corrhash methods
     chn-plus** lists the parameters of CHN-plus, its networks and its training. To resume
     interrupted network training, run the same command again.
+
+    Your own images are read by the best pretrained encoders that are on this machine or can be
+    fetched (**corrhash encoders**). To train a network on the images themselves, pass
+    **--image-features raw**.
 
     Supervision defines the similarity between samples: shared **labels**; **pseudo-labels**, terms
     that occur in at least 20 training items but in no more than a fifth of all training items;
@@ -141,7 +154,13 @@ def train(
 
     Example: corrhash train scenes --bits 32 --set training.epochs=20 --out model
     """
-    from corrhash.datasets import Reader, dataset_location, load_dataset, supervise
+    from corrhash.datasets import (
+        ImageFeatures,
+        Reader,
+        dataset_location,
+        load_dataset,
+        supervise,
+    )
     from corrhash.datasets.supervision import check_supervision
     from corrhash.experiments.options import (
         ImageOptions,
@@ -149,6 +168,7 @@ def train(
         method_class,
         new_hasher,
         parse_params,
+        photo_encoders,
         text_options,
         with_seed,
     )
@@ -164,8 +184,22 @@ def train(
     hasher = _with_training(with_seed(hasher, seed), checkpoint=str(_checkpoint_path(folder)))
     location, options = dataset_location(dataset), data_options(dataset, root, data or [])
     tokens = text_options(texts or [])
-    with progress_bars(), caching_in(cache):
+    run = Checkpoint(_checkpoint_path(folder))
+    about = _settings_of_run(hasher, location, options, image_options, text_features)
+    if is_first:
+        run.prepare(about, restart)
+    with progress_bars(), caching_in(cache), run.explaining_interrupts():
         features = image_options.features(hasher)
+        own_network = any(name.startswith("networks.image") for name in settings)
+        if not (image_options.chosen or own_network or paper_settings):
+            encoders = photo_encoders(location, options)
+            if encoders:
+                features = ImageFeatures(encoders["image"])
+                text_features = text_features or (None if tokens else encoders.get("text"))
+                used = " and ".join(dict.fromkeys(filter(None, (features.name, text_features))))
+                print_line(f"Encoders: {used}. Choose others with --image-features.")
+            elif encoders is not None:
+                err.print(FROM_SCRATCH if features is None else WITHOUT_ENCODER, style="bold")
         split = load_dataset(
             location,
             seed=seed,
@@ -188,15 +222,17 @@ def train(
     started = time.perf_counter()
     if hasattr(hasher, "training"):
         keep_freed_memory()
-    with progress_bars(), caching_in(cache):
+        if is_first:
+            run.start(about)
+    with progress_bars(), caching_in(cache), run.explaining_interrupts():
         hasher.fit(supervised.train, validation=supervised.validation)
     seconds = time.perf_counter() - started
     if not is_first:
         return
     hasher = _with_training(hasher, checkpoint=None)
-    run = TrainingRun(location, seed, options, supervised.name, split.fingerprint)
-    Model(hasher, split.reader or Reader(), run).save(folder)
-    shutil.rmtree(_checkpoint_path(folder), ignore_errors=True)
+    training = TrainingRun(location, seed, options, supervised.name, split.fingerprint)
+    Model(hasher, split.reader or Reader(), training).save(folder)
+    run.remove()
     _write_history(hasher, folder)
     if terms := supervised.save_pseudo_labels(folder):
         print_line(
@@ -209,6 +245,40 @@ def train(
     command = ["corrhash", "evaluate", str(folder), dataset]
     command += ["--method", method] if ":" in method else []
     print_line(f"Next: {shlex.join(command)}")
+    index = ["corrhash", "index", "COLLECTION", dataset, "--model", str(folder)]
+    index += ["--method", method] if ":" in method else []
+    print_line(f"To search: {shlex.join(index)}")
+
+
+BETTER = (
+    "With a pretrained encoder, results are far better: pip install 'corrhash[onnx]', then run the "
+    "command again with a connection to the Hugging Face Hub, or pass --image-features "
+    "onnx:FOLDER. corrhash encoders lists what is usable on this machine."
+)
+FROM_SCRATCH = (
+    "WARNING: no pretrained encoder is available, so a small network is trained from scratch. "
+    f"Expect it to take long and to find little besides colours and textures. {BETTER}"
+)
+WITHOUT_ENCODER = (
+    "WARNING: no pretrained encoder is available, so images are described by colours and edges. "
+    f"Expect poor results on photos. {BETTER}"
+)
+
+
+def _settings_of_run(
+    hasher: Any, location: str, options: dict[str, Any], images: Any, text_features: str | None
+) -> dict[str, Any]:
+    """Return what must be equal for a command to resume an interrupted one."""
+    params = hasher.plain_params()
+    params.get("training", {}).pop("checkpoint", None)
+    return {
+        "method": hasher.import_path,
+        **params,
+        "dataset": location,
+        "data": options,
+        "image features": images.image_features,
+        "text features": text_features,
+    }
 
 
 # Constants of <malloc.h>.

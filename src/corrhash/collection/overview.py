@@ -49,6 +49,9 @@ POOR_QUERIES = frozenset(
 )
 """Frequent words that are no nouns or, as tags, describe the camera or the web site."""
 
+EVERYDAY = ("people", "dog", "car", "flowers", "beach", "food", "mountain", "sunset", "snow")
+"""Example queries for photos without texts, if the model reads any word."""
+
 WORDS_AND_MARKS = re.compile(r"\w+|[^\w\s]")
 
 
@@ -69,7 +72,10 @@ def make_overview(collection: Collection) -> Overview:
         return Overview()
     labels = frequent_labels(entries.items)
     modalities = [name for name in MODALITIES if len(entries.rows.get(name, ()))]
-    terms = candidate_terms(entries.items, labels, collection.model.reader.vocabulary)
+    reader = collection.model.reader
+    terms = candidate_terms(entries.items, labels, reader.vocabulary)
+    if not terms and reader.text_features is not None:
+        terms = list(EVERYDAY)
     precise = _precise_terms(collection, terms, modalities[0])
     examples = sorted(terms, key=lambda term: term not in precise)[:N_EXAMPLES]
     with_images = [entries.items[row] for row in entries.rows.get("image", ())]

@@ -182,6 +182,9 @@ class ImageFeatures:
             return self
         weights = None if self.weights is None else absolute_name(self.weights)
         pinned = replace(self, name=absolute_name(self.name), weights=weights)
+        if self.name.startswith(ONNX):
+            opened = pinned._open()
+            return replace(pinned, name=f"{ONNX}{opened.source}", sha256=opened.sha256)
         return replace(pinned, sha256=pinned._checksum())
 
     def description(self) -> dict[str, str | None]:

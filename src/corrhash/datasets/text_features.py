@@ -73,8 +73,10 @@ class TextFeatures:
 
     def pinned(self) -> TextFeatures:
         """Return the same features with an absolute path and the checksum of the encoder."""
-        named = replace(self, name=absolute_name(self.name))
-        return replace(named, sha256=named._opened.sha256)
+        named, opened = replace(self, name=absolute_name(self.name)), self._opened
+        if self.name.startswith(ONNX):
+            named = replace(self, name=f"{ONNX}{opened.source}")
+        return replace(named, sha256=opened.sha256)
 
     def description(self) -> dict[str, str | None]:
         """Return what a model's file stores of them."""

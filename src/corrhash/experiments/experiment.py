@@ -15,7 +15,7 @@ from corrhash.codes import check_n_bits
 from corrhash.datasets import DATASETS, TextOptions, load_dataset
 from corrhash.datasets.base import RetrievalSplit
 from corrhash.errors import InputError, ParameterError
-from corrhash.experiments.options import method_class
+from corrhash.experiments.options import RAW_IMAGES, method_class
 
 Settings = tuple[tuple[str, Any], ...]
 """Names and values, sorted by name: a hashable dictionary."""
@@ -23,8 +23,6 @@ Settings = tuple[tuple[str, Any], ...]
 Bits = int | Literal["labels"]
 """A code length; ``labels`` is one bit per label, as a classifier without projection has."""
 
-RAW_IMAGES = "raw"
-"""The image features of a method that reads images, not feature vectors."""
 
 SOURCE, TEXT_FEATURES = "source", "text_features"
 """Options of a plan's dataset: the dataset to load, and a file of text features."""

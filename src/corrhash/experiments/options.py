@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +14,11 @@ from typing import Any
 from corrhash._registry import load_attribute
 from corrhash.codes import check_n_bits
 from corrhash.datasets import DATASETS, ImageFeatures, TextOptions
+from corrhash.datasets.formats import find_format
 from corrhash.errors import InputError, ParameterError
 from corrhash.methods import METHODS, Hasher
+
+log = logging.getLogger("corrhash")
 
 RESERVED_SETTINGS = {
     "n_bits": "--bits",
@@ -146,13 +150,41 @@ def text_options(given: list[str]) -> TextOptions | None:
     return TextOptions(**options)
 
 
+def photo_encoders(location: str, options: dict[str, Any]) -> dict[str, str] | None:
+    """Return the names of the best encoders by modality for the images at a path.
+
+    Returns None if the path does not hold images. Empty if there is no encoder on this machine and
+    none can be fetched; the reason is logged.
+    """
+    if location in DATASETS:
+        return None
+    format, path = find_format(Path(location))
+    known = inspect.signature(format.read).parameters
+    how = {name: value for name, value in options.items() if name in known}
+    first = next(iter(format.read(path, **how).records), None)
+    if not isinstance(getattr(first, "image", None), (str, Path, bytes)):
+        return None
+    from corrhash.networks.encoder_catalog import default_encoders
+
+    try:
+        return default_encoders()
+    except InputError as error:
+        log.warning("%s", error)
+        return {}
+
+
+RAW_IMAGES = "raw"
+"""The image features of a method that reads images."""
+
+
 @dataclass(frozen=True)
 class ImageOptions:
     """How images are read: as feature vectors computed once, or by a network that is trained.
 
     Parameters
     ----------
-    image_features : feature extractor; by default that of the method.
+    image_features : feature extractor; ``raw`` passes images to the method, None is the default of
+        the method.
     backbone : network to train on images.
     weights : of the feature extractor or of the backbone.
     frozen : keep the weights of the backbone; train the hash layer and layers that the weights
@@ -164,10 +196,15 @@ class ImageOptions:
     weights: str | None = None
     frozen: bool = False
 
+    @property
+    def chosen(self) -> bool:
+        """Whether any of the options is given."""
+        return any((self.image_features, self.backbone, self.weights, self.frozen))
+
     def features(self, method: type[Hasher] | Hasher) -> ImageFeatures | None:
         """Return the image features for a method; None if it reads images."""
         name = self.image_features or method.image_features
-        return None if name is None else ImageFeatures(name, self.weights)
+        return None if name in (None, RAW_IMAGES) else ImageFeatures(name, self.weights)
 
     def settings(self, method: type[Hasher], params: dict[str, Any]) -> dict[str, Any]:
         """Return the parameters of a method with those that these options set."""

@@ -33,8 +33,8 @@ from corrhash.experiments.evaluation import (
     map_variants,
     validation_map,
 )
-from corrhash.experiments.experiment import RAW_IMAGES, Experiment, image_features_of, load_split
-from corrhash.experiments.options import method_class, new_hasher, with_seed
+from corrhash.experiments.experiment import Experiment, image_features_of, load_split
+from corrhash.experiments.options import RAW_IMAGES, method_class, new_hasher, with_seed
 from corrhash.experiments.result_files import find_result, find_trial, save_result, save_trial
 from corrhash.experiments.results import Result
 from corrhash.methods.base import Hasher

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from corrhash.methods.djsrh import DJSRH
     from corrhash.methods.dsph import DSPH
     from corrhash.methods.imh import IMH
+    from corrhash.methods.itq import ITQ, LSH
     from corrhash.methods.mmnn import MMNN, MMNNPairs
     from corrhash.methods.rahh import RaHH
     from corrhash.methods.scm import SCM, SCMOrth
@@ -43,6 +44,8 @@ METHODS = Registry(
         "djsrh": "corrhash.methods.djsrh:DJSRH",
         "dsph": "corrhash.methods.dsph:DSPH",
         "imh": "corrhash.methods.imh:IMH",
+        "itq": "corrhash.methods.itq:ITQ",
+        "lsh": "corrhash.methods.itq:LSH",
         "mmnn": "corrhash.methods.mmnn:MMNN",
         "mmnn-pairs": "corrhash.methods.mmnn:MMNNPairs",
         "rahh": "corrhash.methods.rahh:RaHH",
@@ -69,6 +72,8 @@ __all__ = [
     "DJSRH",
     "DSPH",
     "IMH",
+    "ITQ",
+    "LSH",
     "METHODS",
     "MMNN",
     "SCM",

@@ -7,6 +7,7 @@ A source is an ``.onnx`` file or a folder. Settings come from ``encoder.json`` (
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,9 @@ from typing import Any, Literal
 
 from PIL import Image
 
+from corrhash._files import cache_folder
 from corrhash.errors import InputError, did_you_mean
+from corrhash.networks.hub import HUB_ID, fetch_onnx
 from corrhash.networks.preprocessing import Preprocessing, from_hub_settings
 
 Modality = Literal["image", "text"]
@@ -84,11 +87,43 @@ class Tower:
         }
 
 
+def encoders_folder() -> Path:
+    """Return the folder whose encoders can be called by name."""
+    folder = os.environ.get("CORRHASH_ENCODERS")
+    return Path(folder) if folder else cache_folder() / "encoders"
+
+
+def local_path(source: str | Path) -> Path | None:
+    """Return the path of a source: itself, or in the folder of encoders; None if not found."""
+    path = Path(source)
+    return next((each for each in (path, encoders_folder() / path) if each.exists()), None)
+
+
+def locate(source: str | Path) -> Path:
+    """Return the path of a source: a local one, or else in the cache of Hugging Face.
+
+    A model on the hub is downloaded unless it is in that cache.
+    """
+    path = local_path(source)
+    if path is not None or Path(source).is_absolute():
+        return path or Path(source)
+    if HUB_ID.fullmatch(str(source)):
+        wanted = [
+            [f"{place}{name}.onnx" for name in (*names, _QUANTIZED) for place in ("onnx/", "")]
+            for names in _TOWERS.values()
+        ]
+        return fetch_onnx(str(source), wanted)
+    return Path(source)
+
+
 def find_tower(source: str | Path, modality: Modality) -> Tower:
     """Return the network of a modality in an ONNX file or a folder."""
-    path = Path(source)
+    path = locate(source)
     if not path.exists():
-        raise InputError(f"Encoder not found: {path}. Pass an .onnx file or a folder with one.")
+        raise InputError(
+            f"Encoder not found: {path}. Pass an .onnx file, a folder with one, or the hub id of a "
+            "model. corrhash encoders lists those on this machine."
+        )
     if path.is_file() and path.suffix != ".onnx":
         raise InputError(f"An ONNX encoder is a folder or a file ending in .onnx, got {path}.")
     declared = _declared(path)

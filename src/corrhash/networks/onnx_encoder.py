@@ -20,7 +20,7 @@ from corrhash._files import atomic_write, cache_folder, file_sha256, make_folder
 from corrhash._progress import report
 from corrhash.datasets.images import n_threads
 from corrhash.errors import InputError, optional_packages
-from corrhash.networks.encoder_files import Tower, find_tower
+from corrhash.networks.encoder_files import Tower, find_tower, local_path
 
 PREFIX = "onnx:"
 REPORT_EVERY = 16
@@ -34,13 +34,20 @@ _OUTPUTS = {
 
 
 def open_image_encoder(source: str) -> OnnxEncoder:
-    """Return the image encoder in an ONNX file or folder, with or without ``onnx:``."""
-    return OnnxEncoder(find_tower(source.removeprefix(PREFIX), "image"))
+    """Return the image encoder at a path, of a name or of a hub id, with or without ``onnx:``."""
+    return OnnxEncoder(find_tower(source.removeprefix(PREFIX), "image"), _origin(source))
 
 
 def open_text_encoder(source: str) -> OnnxEncoder:
-    """Return the text encoder in an ONNX file or folder, with or without ``onnx:``."""
-    return OnnxEncoder(find_tower(source.removeprefix(PREFIX), "text"))
+    """Return the text encoder at a path, of a name or of a hub id, with or without ``onnx:``."""
+    return OnnxEncoder(find_tower(source.removeprefix(PREFIX), "text"), _origin(source))
+
+
+def _origin(source: str) -> str:
+    """Return an absolute path for a path or a name, and a hub id unchanged."""
+    source = source.removeprefix(PREFIX)
+    path = local_path(source)
+    return source if path is None else str(path.absolute())
 
 
 def open_session(path: Path, purpose: str, threads: int = 0) -> Any:
@@ -60,9 +67,13 @@ def open_session(path: Path, purpose: str, threads: int = 0) -> Any:
 
 @dataclass(frozen=True)
 class OnnxEncoder:
-    """The features of images or texts; the network is loaded on first use."""
+    """The features of images or texts; the network is loaded on first use.
+
+    ``source`` is the absolute path or the hub id of the encoder.
+    """
 
     tower: Tower
+    source: str = ""
 
     @property
     def name(self) -> str:

@@ -19,6 +19,7 @@ from torch import Tensor
 from corrhash._files import file_sha256
 from corrhash.errors import InputError, optional_packages
 from corrhash.networks import HUB_PREFIX
+from corrhash.networks.hub import announce_model
 from corrhash.networks.layers import Body
 from corrhash.networks.preprocessing import HUB_SETTINGS, Preprocessing, from_hub_settings
 
@@ -149,6 +150,7 @@ def _library() -> ModuleType:
 
 def _load(kind: Any, source: str, **options: Any) -> Any:
     """Return ``kind.from_pretrained(source)``, without running code that comes with a model."""
+    announce_model(source)
     try:
         return kind.from_pretrained(source, trust_remote_code=False, **options)
     except Exception as error:  # the library raises many types
@@ -181,6 +183,7 @@ def _load_model(source: str, modality: Modality) -> tuple[Any, str]:
 
 def _hub_file(source: str, name: str) -> Path | None:
     """Return the path of a model's file, downloaded if needed; None if the model lacks it."""
+    announce_model(source)
     try:
         path = _library().utils.cached_file(
             source,

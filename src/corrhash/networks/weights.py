@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from corrhash._files import cache_folder, file_sha256
 from corrhash._progress import report
 from corrhash.errors import InputError
+from corrhash.networks.hub import announce, check_online
 
 CHUNK_BYTES = 1 << 20  # between two progress reports
 TIMEOUT = 30.0  # seconds without a byte
@@ -56,6 +57,7 @@ def download(url: str, sha256: str, folder: Path) -> Path:
 def _fetch(url: str, part: Path) -> None:
     """Append the missing bytes to ``part``, or start over if the server cannot resume."""
     have = part.stat().st_size if part.exists() else 0
+    check_online(url.rsplit("/", 1)[1])
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
     try:
         response = urllib.request.urlopen(request, timeout=TIMEOUT)
@@ -69,6 +71,7 @@ def _fetch(url: str, part: Path) -> None:
             have = 0
         length = response.headers.get("Content-Length")
         total = have + int(length) if length else None
+        announce(url, int(length or 0))
         with part.open("ab" if have else "wb") as file:
             while chunk := response.read(CHUNK_BYTES):
                 have += file.write(chunk)

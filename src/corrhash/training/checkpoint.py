@@ -50,7 +50,8 @@ def load_checkpoint(folder: Path, expected: str) -> tuple[dict[str, Tensor], dic
         if numbers["fingerprint"] != expected:
             raise InputError(
                 f"{folder} has a checkpoint of another training run, with other parameters or "
-                "data. Remove the folder to start over, or choose another folder."
+                "data. Remove the folder (corrhash train: --restart) to start over, or choose "
+                "another folder."
             )
         return load_file(folder / numbers["tensors"]), numbers
     except (OSError, KeyError, json.JSONDecodeError, safetensors.SafetensorError) as error:

@@ -1,0 +1,81 @@
+"""The verb index with an encoder: search before training."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from corrhash.collection import Collection
+from corrhash.model import load_model
+from tests.cli.commands import fail, run
+from tests.networks import onnx_folders as tiny
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("photos")
+    rng = np.random.default_rng(0)
+    for i in range(40):
+        pixels = np.repeat(np.repeat(rng.integers(0, 256, (4, 4, 3)), 8, 0), 8, 1)
+        Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{i}.png")
+    (folder / "bad.png").write_bytes(b"no image")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory):
+    return tiny.save_clip(tmp_path_factory.mktemp("encoders") / "clip")
+
+
+@pytest.mark.parametrize("method", ["itq", "lsh"])
+def test_photos_are_searched_without_a_model(photos, clip, tmp_path, method):
+    collection, bits = tmp_path / "album", ("--bits", "6", "--method", method)
+    output = run("index", collection, photos, "--encoder", f"onnx:{clip}", *bits).output
+    assert "40 new; 40 items" in output
+    assert "Skipped bad.png: Cannot decode the image" in output
+    assert "Next: corrhash search" in output
+    assert "--key" not in output  # the file names hold no words, but any word can be searched
+    found = json.loads(run("search", collection, "red boat", "--json").output)
+    assert len(found) == 10
+    opened = Collection.open(collection)
+    assert opened.model.method == method.upper()
+    expected = opened.search("red boat")
+    assert [one["key"] for one in found] == [match.key for match in expected]
+    assert "0 new, 40 unchanged; 40 items" in run("index", collection, photos).output
+
+
+def test_scores_are_cosines_in_the_space_of_the_encoder(photos, clip, tmp_path):
+    collection = tmp_path / "album"
+    run("index", collection, photos, "--encoder", f"onnx:{clip}", "--bits", "6")
+    model = load_model(collection / "model")
+    assert model.hasher.space == "shared"
+    np.testing.assert_array_equal(model.hasher.image_projection_, model.hasher.text_projection_)
+    assert model.reader.text_features.name == f"onnx:{clip}"
+
+
+def test_mistakes_are_named(photos, clip, tmp_path, monkeypatch, capsys):
+    album = tmp_path / "album"
+    output = fail(monkeypatch, capsys, "index", album, photos)
+    assert "pass --model DIR" in output
+    assert "or --encoder NAME" in output
+    encoder = ("--encoder", f"onnx:{clip}")
+    output = fail(monkeypatch, capsys, "index", album, photos, *encoder, "--model", "m")
+    assert "--encoder and --model exclude each other" in output
+    assert "--bits applies to --encoder" in fail(
+        monkeypatch, capsys, "index", album, photos, "--bits", 8
+    )
+    output = fail(monkeypatch, capsys, "index", album, photos, *encoder, "--method", "scm")
+    assert "--method must be itq or lsh with an encoder, got 'scm'" in output
+    images = tiny.save_image_encoder(tmp_path / "images")
+    output = fail(monkeypatch, capsys, "index", album, photos, "--encoder", f"onnx:{images}")
+    assert "has no text encoder" in output
+    assert not album.exists()
+    run("index", album, photos, *encoder, "--bits", "4")
+    assert "exists at" in fail(monkeypatch, capsys, "index", album, photos, *encoder)
+
+
+def test_offline_refuses_a_download(photos, tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("CORRHASH_OFFLINE")
+    arguments = ("index", tmp_path / "album", photos, "--encoder", "onnx:a/clip", "--offline")
+    assert "onnx:a/clip is not on this machine" in fail(monkeypatch, capsys, *arguments)
