@@ -16,6 +16,7 @@ EXTRAS = {
     "onnx": ("ONNX", "onnx"),
     "onnxruntime": ("ONNX Runtime", "onnx"),
     "onnxscript": ("ONNX Script", "onnx"),
+    "pillow_heif": ("pillow-heif", "heic"),
     "prometheus_client": ("prometheus-client", "serve"),
     "pyarrow": ("PyArrow", "parquet"),
     "pydantic": ("Pydantic", "serve"),

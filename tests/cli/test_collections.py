@@ -263,7 +263,7 @@ def test_unreadable_source_creates_no_collection(model, monkeypatch, capsys, tmp
 MISTAKES = {
     "No collection at nowhere. Create one": ["search", "nowhere", "sea"],
     "No collection at nowhere": ["info", "nowhere"],
-    "Pass --model to create one": ["index", "nowhere", "scenes"],
+    "To create one, pass --model DIR": ["index", "nowhere", "scenes"],
     "no model in there": ["index", "nowhere", "scenes", "--model", "there"],
     "one of TEXT, --image FILE and --key KEY, got none of them": ["search", "COLLECTION"],
     "--key KEY, got TEXT and --image": ["search", "COLLECTION", "sea", "--image", "x.jpg"],

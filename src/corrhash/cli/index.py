@@ -146,6 +146,8 @@ def index(
             target = _target(collection, source, model, method, store_continuous)
         how: dict[str, Any] = {"part": part, "features": features, "shard": own}
         found = open_source(source, target.model.reader, **how, **target.dataset_options)
+        if not own.index:
+            _print_content(source)
         opened = target.open()  # only now: an unreadable source creates no collection
         if preview_size is not None:
             opened.set_preview_size(preview_size)  # of a collection that exists
@@ -267,6 +269,16 @@ def _model_option(collection: Collection, model: Path | None) -> list[str]:
     from corrhash.index import ENGINES, FOLDER
 
     return [] if isinstance(collection.index, ENGINES[FOLDER]) else ["--model", str(model)]
+
+
+def _print_content(source: str) -> None:
+    """Print what becomes of every file, if the source is a folder of images."""
+    from corrhash.datasets import DATASETS
+    from corrhash.datasets.formats import find_format, folder
+
+    if source not in DATASETS and find_format(Path(source))[0] is folder:
+        for line in folder.folder_content(Path(source)).lines():
+            print_line(line)
 
 
 def _print_added(added: Added, collection: Collection, n_pruned: int | None) -> None:

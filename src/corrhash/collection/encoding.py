@@ -114,8 +114,9 @@ def encode_records(
 ) -> Encoded:
     """Encode a batch of records.
 
-    Unreadable images and texts without a known term have no code; records without any code are
-    skipped.
+    Texts without a known term have no code. Records without any code are skipped, and those whose
+    image is missing or cannot be decoded: a photo that is found only by its text would be a
+    surprise.
 
     Parameters
     ----------
@@ -131,8 +132,9 @@ def encode_records(
     _copy_images(contents, known, modalities["image"], thumbnails)
     make_preview = partial(preview, size=preview_size)
     _encode_images(records, model, contents, make_preview, modalities["image"], thumbnails, reasons)
+    lost = set(reasons)
     _encode_feature_vectors(records, model, make_preview, modalities["image"], thumbnails, reasons)
-    _encode_texts(records, model, modalities["text"], reasons)
+    _encode_texts(records, model, modalities["text"], reasons, lost)
     coded = sorted({*modalities["image"].rows, *modalities["text"].rows})
     position = {row: at for at, row in enumerate(coded)}
     fields: list[dict[str, Any]] = [{"thumbnail": thumbnails.get(row)} for row in coded]
@@ -239,10 +241,15 @@ def _stack_vectors(records: list[Record]) -> NDArray[Any]:
 
 
 def _encode_texts(
-    records: list[Record], model: Model, modality: _Modality, reasons: dict[int, str]
+    records: list[Record],
+    model: Model,
+    modality: _Modality,
+    reasons: dict[int, str],
+    lost: set[int],
 ) -> None:
-    strings = [i for i, record in enumerate(records) if record.text and record.term_vector is None]
-    vectors = [i for i, record in enumerate(records) if record.term_vector is not None]
+    rest = [(row, record) for row, record in enumerate(records) if row not in lost]
+    strings = [row for row, record in rest if record.text and record.term_vector is None]
+    vectors = [row for row, record in rest if record.term_vector is not None]
     parts: list[tuple[list[int], Any]] = []
     if strings:
         texts = [records[row].text for row in strings]

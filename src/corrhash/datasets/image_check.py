@@ -14,7 +14,14 @@ import numpy as np
 from corrhash._files import atomic_write, cache_folder, make_folder
 from corrhash._progress import report
 from corrhash.datasets.base import PARTS, RetrievalSplit
-from corrhash.datasets.images import UNREADABLE, ImageFiles, decode_image, n_threads
+from corrhash.datasets.images import (
+    HEIF_SUFFIXES,
+    UNREADABLE,
+    ImageFiles,
+    decode_image,
+    enable_heif,
+    n_threads,
+)
 from corrhash.errors import InputError
 
 REPORT_EVERY = 100
@@ -51,9 +58,11 @@ class ImageCheck:
 def check_images(files: ImageFiles) -> ImageCheck:
     """Decode every image, in threads; the result is cached until a file changes."""
     states = [_state(path) for path in files.paths]
+    heif = any(path.suffix.lower() in HEIF_SUFFIXES for path in files.paths) and enable_heif()
     missing = tuple(row for row, state in enumerate(states) if not state)
     existing = [row for row, state in enumerate(states) if state]
-    name = hashlib.sha256("\n".join(states).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    key = "\n".join([*states, *["with HEIF"] * heif])
+    name = hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     list_file = cache_folder() / "images" / f"{name}.txt"
     damaged = _read_list(list_file)
     if damaged is None:

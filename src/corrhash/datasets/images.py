@@ -8,6 +8,8 @@ import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,8 +34,10 @@ UNREADABLE = (
 )
 """Exceptions that decoders raise for damaged files, depending on the format."""
 
+HEIF_SUFFIXES = (".heic", ".heif", ".hif")
 IMAGE_SUFFIXES = (
     *(".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".jp2", ".avif"),
+    *HEIF_SUFFIXES,
 )
 
 DRAFT_SIZE = 1024
@@ -60,6 +64,17 @@ BACKGROUND = "white"
 _SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
 
 
+@cache
+def enable_heif() -> bool:
+    """Let Pillow decode HEIC and HEIF, if pillow-heif is installed; return whether it is."""
+    if find_spec("pillow_heif") is None:
+        return False
+    from pillow_heif import register_heif_opener
+
+    register_heif_opener()
+    return True
+
+
 def decode_image(file: str | Path | IO[bytes]) -> Image.Image:
     """Decode an image file to RGB, rotated as its EXIF orientation says.
 
@@ -67,6 +82,11 @@ def decode_image(file: str | Path | IO[bytes]) -> Image.Image:
     point greys are scaled to 8 bits. Images of more than 179 million pixels are refused, since they
     could exhaust the memory. Raises one of ``UNREADABLE`` if the file cannot be decoded.
     """
+    reads_heif = enable_heif()
+    if isinstance(file, (str, Path)) and Path(file).suffix.lower() in HEIF_SUFFIXES:
+        Path(file).stat()  # a missing file is reported as such
+        if not reads_heif:
+            raise ValueError("HEIC images need pillow-heif: pip install 'corrhash[heic]'")
     with Image.open(file) as image:
         image.draft(None, (DRAFT_SIZE, DRAFT_SIZE))  # JPEG only: several times faster
         image.load()

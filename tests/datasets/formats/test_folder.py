@@ -7,7 +7,7 @@ from PIL import Image
 
 from corrhash import InputError
 from corrhash.datasets import load_folder
-from corrhash.datasets.formats.folder import embedded_text, load, read
+from corrhash.datasets.formats.folder import embedded_text, folder_content, load, read
 from tests.datasets.layouts import draw
 
 XMP = """<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>
@@ -138,6 +138,37 @@ def test_unreadable_images_are_skipped(holiday):
     split = load_folder(holiday)
     assert len(split.pairs) == 12
     assert {"red", "boat"} <= set(split.reader.vocabulary.terms)
+
+
+def test_every_file_is_accounted_for(holiday):
+    town = holiday / "town"
+    (town / "two.TXT").write_text("the old church")
+    (holiday / "beach" / "IMG_0001 red boat.txt").write_text(" \n")
+    (holiday / "lost.txt").write_text("a caption without an image")
+    (holiday / "clip.MP4").write_bytes(b"")
+    content = folder_content(holiday)
+    assert (content.n_images, content.n_captions, content.n_hidden) == (12, 3, 1)
+    assert [path.name for path in content.empty_captions] == ["IMG_0001 red boat.txt"]
+    assert [path.name for path in content.lone_captions] == ["lost.txt"]
+    assert [path.name for path in content.others] == ["clip.MP4", "notes.md"]
+    n_files = sum(path.is_file() for path in holiday.rglob("*"))
+    parts = (content.n_images, content.n_captions, 1, len(content.others), content.n_hidden)
+    assert sum(parts) == n_files
+    assert list(content.lines()) == [
+        "Folder: 12 images, 3 with a caption file.",
+        "Empty caption files: IMG_0001 red boat.txt.",
+        "Not read, texts without an image of their name: lost.txt.",
+        "Not read, no known image format: 1 .mp4, 1 .md (clip.MP4, notes.md).",
+        "Not read, hidden files: 1.",
+    ]
+
+
+def test_upper_case_and_empty_caption_files(holiday):
+    (holiday / "town" / "two.TXT").write_text("the old church")
+    (holiday / "beach" / "IMG_0001 red boat.txt").write_text(" \n")
+    texts = {record.key: record.text for record in read(holiday).records}
+    assert texts["town/two.jpg"] == "the old church"
+    assert texts["beach/IMG_0001 red boat.jpg"] == "red boat"  # its name
 
 
 def test_mistakes_are_explained(tmp_path, holiday):

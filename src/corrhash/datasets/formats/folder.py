@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,12 +28,16 @@ from corrhash.datasets.images import IMAGE_SUFFIXES, UNREADABLE
 from corrhash.datasets.records import Record, UnreadableRecord
 from corrhash.errors import InputError
 
+CAPTION_SUFFIXES = (".txt", ".TXT", ".Txt")
+SHOWN = 3
 CAPTIONS = ("auto", "beside", "inside", "names")
 LABELS = ("none", "folders", "keywords")
 
 # Parts of file names that cameras and phones assign, and that describe nothing.
 _CAMERA = re.compile(r"img|dsc[nf]?|dcim|pict?|mvimg|pxl|image|photo|screenshot|wa|p|vid", re.I)
 REPORT_EVERY = 200
+
+log = logging.getLogger("corrhash")
 
 
 def load(
@@ -58,6 +64,8 @@ def load(
     """
     path = Path(path)
     stream = read(path, captions=captions, labels=labels)
+    for line in folder_content(path).lines():
+        log.info("%s", line)
     records = []
     for record in training_records(stream.records, path):
         records.append(record)
@@ -66,8 +74,9 @@ def load(
     if not any(record.text for record in records):
         raise InputError(
             f"No text found for any of the {len(records):,} images in {path}. Add a caption file "
-            "next to each image (boat.txt for boat.jpg), embed keywords in the images, or list the "
-            "images and their texts in a table."
+            "next to each image (boat.txt for boat.jpg), embed keywords in the images, list the "
+            "images and their texts in a table, or search without texts and training: corrhash "
+            "index COLLECTION FOLDER --encoder NAME."
         )
     sizes = {"n_query": n_query, "n_validation": n_validation, "n_train": n_train}
     return split_records(records, path, path.resolve().name, seed, sizes)
@@ -97,9 +106,7 @@ def image_files(folder: Path) -> list[Path]:
     files = (
         file
         for file in folder.rglob("*")
-        if file.suffix.lower() in IMAGE_SUFFIXES
-        and not any(part.startswith(".") for part in file.relative_to(folder).parts)
-        and file.is_file()
+        if file.suffix.lower() in IMAGE_SUFFIXES and not _is_hidden(file, folder) and file.is_file()
     )
     return sorted(files, key=lambda file: file.relative_to(folder).as_posix())
 
@@ -118,13 +125,84 @@ def _record(folder: Path, file: Path, captions: str, labels: str) -> Record | Un
 
 def _text(file: Path, captions: str, embedded: EmbeddedText) -> str:
     if captions in ("auto", "beside"):
-        beside = file.with_suffix(".txt")
-        text = " ".join(read_lines(beside)).strip() if beside.is_file() else ""
+        beside = caption_file(file)
+        text = "" if beside is None else " ".join(read_lines(beside)).strip()
         if text or captions == "beside":
             return text
     if captions in ("auto", "inside") and (embedded.text or captions == "inside"):
         return embedded.text
     return words_in_name(file.stem)
+
+
+def caption_file(image: Path) -> Path | None:
+    """Return the caption file of an image, which has its name and ends in .txt or .TXT."""
+    names = (image.with_suffix(suffix) for suffix in CAPTION_SUFFIXES)
+    return next((path for path in names if path.is_file()), None)
+
+
+@dataclass(frozen=True)
+class FolderContent:
+    """The files of a folder by what becomes of them.
+
+    Parameters
+    ----------
+    n_images : files that are read as images.
+    n_captions : images with a caption file.
+    empty_captions : caption files without any text.
+    lone_captions : text files that belong to no image.
+    others : files of other kinds, which are not read.
+    n_hidden : files whose name, or a folder of theirs, starts with a dot.
+    """
+
+    n_images: int
+    n_captions: int
+    empty_captions: tuple[Path, ...]
+    lone_captions: tuple[Path, ...]
+    others: tuple[Path, ...]
+    n_hidden: int
+
+    def lines(self) -> Iterator[str]:
+        """Yield a sentence on the images, and one on each kind of file that is not read."""
+        captions = f", {self.n_captions:,} with a caption file" if self.n_captions else ""
+        yield f"Folder: {self.n_images:,} images{captions}."
+        if self.empty_captions:
+            yield f"Empty caption files: {_some(self.empty_captions)}."
+        if self.lone_captions:
+            yield f"Not read, texts without an image of their name: {_some(self.lone_captions)}."
+        if self.others:
+            kinds = Counter(path.suffix.lower() or "no suffix" for path in self.others)
+            counts = ", ".join(f"{n:,} {kind}" for kind, n in kinds.most_common())
+            yield f"Not read, no known image format: {counts} ({_some(self.others)})."
+        if self.n_hidden:
+            yield f"Not read, hidden files: {self.n_hidden:,}."
+
+
+def _some(paths: Sequence[Path]) -> str:
+    """Return the number of files and the names of the first ones."""
+    names = ", ".join(path.name for path in paths[:SHOWN])
+    return f"{len(paths):,}, such as {names}" if len(paths) > SHOWN else names
+
+
+def folder_content(folder: Path) -> FolderContent:
+    """Return what becomes of every file in a folder and its subfolders."""
+    images = image_files(folder)
+    beside = [found for found in map(caption_file, images) if found is not None]
+    used = {*images, *beside}
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path not in used)
+    hidden = [path for path in files if _is_hidden(path, folder)]
+    rest = [path for path in files if not _is_hidden(path, folder)]
+    return FolderContent(
+        n_images=len(images),
+        n_captions=len(beside),
+        empty_captions=tuple(path for path in beside if not path.read_bytes().strip()),
+        lone_captions=tuple(path for path in rest if path.suffix.lower() == ".txt"),
+        others=tuple(path for path in rest if path.suffix.lower() != ".txt"),
+        n_hidden=len(hidden),
+    )
+
+
+def _is_hidden(path: Path, folder: Path) -> bool:
+    return any(part.startswith(".") for part in path.relative_to(folder).parts)
 
 
 def words_in_name(stem: str) -> str:
