@@ -316,6 +316,7 @@ def test_rate_limit(collection):
         responses = [client.get("/api/v1/items?key=a") for _ in range(4)]
     assert [response.status_code for response in responses] == [200, 200, 200, 429]
     assert 60 < int(responses[3].headers["retry-after"]) <= 100
+    assert responses[3].headers["connection"] == "close"
 
 
 def searches(service, code, image, where):

@@ -1,9 +1,11 @@
 """A thousand hostile requests: no server error, no hang, no foreign file."""
 
+import asyncio
 import http.client
 import json
 import os
 import random
+import sys
 from collections import Counter
 from contextlib import closing
 from urllib.parse import quote, urlencode, urlsplit
@@ -18,8 +20,11 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
+from tools import hostile
 
 from corrhash.service.app import STATIC, create_app
+from corrhash.service.connections import limited_protocol
+from corrhash.service.limits import Limits
 from tests.service.conftest import HOSTILE, TOKEN, bomb_bytes, fill, image_bytes
 from tests.service.running import running
 
@@ -122,7 +127,7 @@ def send(url, *request):
 
 def print_counts(capsys, what, counts):
     with capsys.disabled():
-        by_status = dict(sorted(counts.items()))
+        by_status = dict(sorted(counts.items(), key=str))
         print(f"\n{counts.total():,} {what}, by status: {by_status}")  # noqa: T201
 
 
@@ -178,3 +183,54 @@ def test_responses_match_the_openapi_document(url, capsys):
     print_counts(capsys, "requests generated from the OpenAPI document", counts)
     assert counts[200]
     assert counts[422]
+
+
+@pytest.fixture(scope="module")
+def limited(folder):
+    """A service with its default limits, as the command starts it."""
+    collection, _ = fill(folder / "limited")
+    limits = Limits()
+    app = create_app(collection, limits, token=hostile.TOKEN)
+    with running(app, http=limited_protocol(limits)) as url:
+        yield url
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs many loopback addresses")
+def test_requests_made_from_the_openapi_document_do_no_harm(limited, capsys):
+    report = asyncio.run(hostile.attack(limited, 300))
+    print_counts(capsys, "requests that break rules", report.statuses)
+    on_a_busy_machine = [one for one in report.failures if not one[0].endswith(" s")]
+    assert on_a_busy_machine == []
+    assert max(report.seconds) < SECONDS
+    assert report.statuses.total() == 300
+    assert {200, 400, 401, 404, 405, 413, 422} <= set(report.statuses)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs many loopback addresses")
+def test_slow_clients_do_not_hold_up_others(limited):
+    search = "/api/v1/search/text", {"text": "sea"}
+    times = asyncio.run(hostile.besiege(limited, *search, seconds=3))
+    assert len(times) > 10
+    assert {status for status, _ in times} == {200}
+    assert max(seconds for _, seconds in times) < SECONDS
+
+
+def test_answers_are_recognized():
+    full = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc"
+    for end in range(len(full)):
+        assert not hostile.is_answer(full[:end], b"GET /")
+    assert hostile.is_answer(full, b"GET /")
+    assert hostile.is_answer(full[:-3], b"HEAD /")
+    assert not hostile.is_answer(b"HTTP/1.1 100 Continue\r\n\r\n" + full[:-1], b"POST /")
+
+
+def test_report_counts_errors_hangs_and_missing_answers():
+    report = hostile.Report()
+    report.add(b"fine", True, b"HTTP/1.1 200 OK\r\n\r\n", 0.1)
+    report.add(b"incomplete", False, b"", 0.1)
+    assert report.failures == []
+    report.add(b"unanswered", True, b"", 0.1)
+    report.add(b"error", True, b"HTTP/1.1 500 Oh\r\n\r\n", 0.1)
+    report.add(b"slow", True, b"HTTP/1.1 200 OK\r\n\r\n", 9.0)
+    assert [raw for _, raw in report.failures] == [b"unanswered", b"error", b"slow"]
+    assert report.statuses == {200: 2, "closed": 2, 500: 1}

@@ -266,7 +266,9 @@ class RateLimitMiddleware:
         """Handle one request."""
         throttled = is_api(scope) and not scope["path"].endswith(UNTHROTTLED)
         if throttled and (wait := self.buckets.take(client_of(scope))):
-            await _retry_later("Rate limit exceeded.", wait)(scope, receive, send)
+            # Closing the connection drops the requests that the client has sent ahead.
+            response = _retry_later("Rate limit exceeded.", wait, {"Connection": "close"})
+            await response(scope, receive, send)
         else:
             await self.app(scope, receive, send)
 
@@ -303,7 +305,7 @@ def client_of(scope: Scope) -> str:
     return str((scope.get("client") or ("",))[0])
 
 
-def _retry_later(reason: str, wait: float) -> ASGIApp:
+def _retry_later(reason: str, wait: float, headers: dict[str, str] | None = None) -> ASGIApp:
     seconds = max(1, math.ceil(wait))
     message = f"{reason} Try again in {seconds} s."
-    return error_response(429, message, {"Retry-After": str(seconds)})
+    return error_response(429, message, {"Retry-After": str(seconds), **(headers or {})})
