@@ -114,38 +114,44 @@ class UCCH(NetworkHasher):
         import torch
 
         x, y = unit_vectors(batch.image_codes), unit_vectors(batch.text_codes)  # (n, b), (n, b)
-        contrast = self._contrast(x, batch, x, y) + self._contrast(y, batch, x, y)  # L_c
+        own, others, counts = self._compared_codes(batch, x, y)
+        contrast = contrastive_loss(x, own, others, counts, self.temperature)  # L_c
+        contrast = contrast + contrastive_loss(y, own, others, counts, self.temperature)
         s = x @ y.T
-        ranking = ranking_loss(s, self.margin, self.shift) + ranking_loss(
-            s.T, self.margin, self.shift
-        )
+        ranking = ranking_loss(s, self.margin, self.shift)  # L_r
+        ranking = ranking + ranking_loss(s.T, self.margin, self.shift)
         loss = self.contrast_weight * contrast + (1 - self.contrast_weight) * ranking
         with torch.no_grad():
             self._update_memory(batch, x, y)
         return loss, {"contrast": contrast.detach(), "ranking": ranking.detach()}
 
-    def _contrast(self, h: Tensor, batch: Batch, x: Tensor, y: Tensor) -> Tensor:
-        """Return L_c of one modality; in the first epoch with the other pairs of the batch."""
+    def _compared_codes(self, batch: Batch, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the binary codes of the batch and of negatives, and how often each was drawn.
+
+        In the first epoch these are codes of the batch, later codes in the memory.
+        """
         import torch
 
         assert batch.rows is not None
-        rows = torch.from_numpy(batch.rows.images).to(h.device)
+        rows = torch.from_numpy(batch.rows.images).to(x.device)
         if batch.epoch < WARMUP_EPOCHS:
-            own = negatives = (x + y).detach().sign()
-            drawn = rows
-        else:
-            drawn = torch.from_numpy(self._draw(batch)).to(h.device)
-            memory = batch.memory["codes"].to(h.dtype)
-            own, negatives = memory[rows].sign(), memory[drawn].sign()
-        excluded = rows[:, None] == drawn  # (n, K)
-        return contrastive_loss(h, own, negatives, excluded, self.temperature)
+            own = (x + y).detach().sign()
+            return own, own, 1 - torch.eye(len(own), dtype=x.dtype, device=x.device)
+        drawn, counts = (torch.from_numpy(a).to(x.device) for a in self._draw(batch))
+        memory = batch.memory["codes"].to(x.dtype)
+        other = rows[:, None] != drawn  # an item is not its own negative
+        return memory[rows].sign(), memory[drawn].sign(), (counts * other).to(x.dtype)
 
-    def _draw(self, batch: Batch) -> np.ndarray:
-        """Return K rows of the memory, which depend on the seed, the epoch and the batch alone."""
+    def _draw(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+        """Draw K rows of the memory; return them, each once, and how often they were drawn.
+
+        They depend on the seed, the epoch and the batch alone.
+        """
         assert batch.rows is not None
         first = int(batch.rows.images[0])  # no other batch of the epoch contains it
         rng = np.random.default_rng([self.training.seed, batch.epoch, first])
-        return rng.integers(len(batch.memory["codes"]), size=self.n_negatives)
+        drawn = rng.integers(len(batch.memory["codes"]), size=self.n_negatives)
+        return np.unique(drawn, return_counts=True)
 
     def _update_memory(self, batch: Batch, x: Tensor, y: Tensor) -> None:
         """Move the memory of the pairs in a batch towards the mean of their continuous codes."""
@@ -176,7 +182,7 @@ class UCCH(NetworkHasher):
 
 
 def contrastive_loss(
-    h: Tensor, own: Tensor, negatives: Tensor, excluded: Tensor, temperature: float
+    h: Tensor, own: Tensor, negatives: Tensor, counts: Tensor, temperature: float
 ) -> Tensor:
     """Return the mean of -ln( exp(s_ii) / (exp(s_ii) + Σ_k exp(s_ik)) ).
 
@@ -184,22 +190,22 @@ def contrastive_loss(
     ----------
     h : (n, b) continuous codes of unit length.
     own : (n, b) binary codes in the memory of the same pairs.
-    negatives : (K, b) binary codes of drawn pairs.
-    excluded : (n, K) booleans: draw k is pair i itself.
+    negatives : (m, b) binary codes of drawn pairs.
+    counts : (n, m) how often negative k counts for item i; 0 excludes it.
     temperature : T.
 
     Examples
     --------
     >>> import torch
     >>> h, other = torch.tensor([[1.0, 0.0]]), torch.tensor([[-1.0, 1.0]])
-    >>> contrastive_loss(h, -other, other, torch.tensor([[False]]), 0.5)  # s_ii = √2, s_ik = -√2
+    >>> contrastive_loss(h, -other, other, torch.tensor([[1.0]]), 0.5)  # s_ii = √2, s_ik = -√2
     tensor(0.0574)
     """
     import torch
 
     scale = temperature * h.shape[1] ** 0.5  # T √b
     positive = (own * h).sum(dim=1, keepdim=True) / scale  # s_ii, (n, 1)
-    others = (h @ negatives.T / scale).masked_fill(excluded, -torch.inf)  # s_ik, (n, K)
+    others = h @ negatives.T / scale + counts.log()  # s_ik, (n, m); ln 0 = -inf
     return (torch.cat([positive, others], dim=1).logsumexp(dim=1) - positive[:, 0]).mean()
 
 
