@@ -43,6 +43,13 @@ def test_serve_listens_on_this_machine_only(collection, served):
     assert (served["limits"].rate, served["limits"].burst) == (2, 6)
 
 
+def test_files_and_paths_are_private_by_default(collection, served):
+    run("serve", collection)
+    assert (served["originals"], served["paths"]) == (False, False)
+    run("serve", collection, "--originals", "--paths")
+    assert (served["originals"], served["paths"]) == (True, True)
+
+
 def test_serve_warns_about_missing_authentication(collection, served, monkeypatch):
     assert (
         "Warning: everyone who can reach 0.0.0.0"

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from corrhash.collection import Collection
 from corrhash.collection.overview import make_overview
 from corrhash.errors import InputError, StorageError
-from corrhash.service.app import create_app
+from corrhash.service.app import STATIC, create_app
 from corrhash.service.limits import MAX_RESPONSE, Limits
 from tests.service.conftest import TOKEN, N, fill, image_bytes
 
@@ -140,6 +140,21 @@ def test_example_terms_are_in_the_vocabulary(service):
     assert info["examples"]
     for word in info["examples"]:
         assert service.post("/api/v1/search/text", json={"text": word}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/static/app.js", "/static/style.css"])
+def test_page_is_revalidated_at_each_visit(service, path):
+    response = service.get(path)
+    assert response.headers["cache-control"] == "no-cache"
+    known = {"If-None-Match": response.headers["etag"]}
+    assert service.get(path, headers=known).status_code == 304
+
+
+def test_scripts_and_styles_are_compressed(service):
+    for name in ("app.js", "results.js", "viewer.js", "style.css"):
+        response = service.get(f"/static/{name}", headers={"Accept-Encoding": "gzip"})
+        assert response.headers["content-encoding"] == "gzip"
+        assert response.content == (STATIC / name).read_bytes()
 
 
 def test_health_and_readiness(service):

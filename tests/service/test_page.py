@@ -478,8 +478,9 @@ def test_errors_are_shown_with_samples(page, url):
     page.get_by_text("No results labelled “unicorn”").wait_for()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
+@pytest.mark.parametrize(
+    ("size", "scheme"), [(PHONE, "dark"), (DESKTOP, "light")], ids=["phone dark", "desktop light"]
+)
 def test_accessibility_and_layout(new_page, url, scheme, size):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     # axe adds its own script, which the policy forbids; another test checks the policy.

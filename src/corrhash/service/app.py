@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from starlette.exceptions import HTTPException
-from starlette.responses import FileResponse
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
@@ -249,18 +249,30 @@ def create_app(
         metrics.items.set(len(collection))
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
 
+    files = RevalidatedFiles(directory=STATIC)
+
     @app.get("/", include_in_schema=False)
-    async def page() -> FileResponse:
-        return FileResponse(STATIC / "index.html")
+    async def page(request: Request) -> Response:
+        return await files.get_response("index.html", request.scope)
 
     app.include_router(api)
-    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    app.mount("/static", GZipMiddleware(files), name="static")
     direct = [
         DirectRoute("/api/v1/search/text", TextSearch, find_by_text),
         DirectRoute("/api/v1/search/key", KeySearch, find_by_key),
         DirectRoute("/api/v1/search/codes", CodesSearch, find_by_code),
     ]
     return add_middleware(DirectRoutes(app, direct, handlers), limits, metrics, hosts, token)
+
+
+class RevalidatedFiles(StaticFiles):
+    """Static files that browsers revalidate, so that they never mix those of two versions."""
+
+    def file_response(self, *arguments: Any, **options: Any) -> Response:
+        """Return a file, or status 304 if the client has it."""
+        response = super().file_response(*arguments, **options)
+        response.headers["Cache-Control"] = "no-cache"
+        return response
 
 
 def in_json(content: bytes) -> Response:
