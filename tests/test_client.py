@@ -142,12 +142,13 @@ def test_unreadable_images_are_skipped_as_in_a_collection(both, tmp_path):
         {"key": "good", "image": scenes.images[0]},
     ]
     added = client.add(records)
-    assert client.delete(["words", "good"]) == 2
+    assert client.delete(["words", "good"]) == 1
     local = collection.add(records)
     collection.delete(["words", "good"])
     assert (added.new, added.skipped) == (local.new, local.skipped)
-    assert added.new == 2
-    assert set(added.skipped) == {str(tmp_path / "bad.jpg"), str(tmp_path / "gone.jpg")}
+    assert added.new == 1
+    files = {str(tmp_path / name) for name in ("bad.jpg", "gone.jpg")}
+    assert set(added.skipped) == {*files, "words"}
 
 
 def test_downscaling_equals_that_of_the_service(tmp_path):
@@ -166,10 +167,18 @@ def test_items_are_sent_in_batches_below_the_limit(both):
     assert client.delete(keys) == 4
 
 
+def test_unknown_words_are_reported_as_in_a_collection(both, caplog):
+    client, collection, _ = both
+    for target in (client, collection):
+        caplog.clear()
+        assert len(target.search("boat xyzzy")) == 10
+        assert caplog.messages == ["'xyzzy' is not in this collection's vocabulary."]
+
+
 def test_errors_are_those_of_the_collection(both):
     client, collection, _ = both
     for target in (client, collection):
-        with pytest.raises(InputError, match="None of the terms in 'xyzzy' are in"):
+        with pytest.raises(InputError, match="'xyzzy' is not in this collection's vocabulary"):
             target.search("xyzzy")
         with pytest.raises(InputError, match="No item with the key 'nobody'"):
             target.get("nobody")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -27,6 +28,8 @@ from corrhash.errors import InputError, StorageError
 from corrhash.index.filter_grammar import format_filter
 from corrhash.index.filters import Filter
 from corrhash.index.items import SHOWN, Item, check_fields
+
+log = logging.getLogger("corrhash")
 
 BATCH = 50
 """Maximum number of items per request."""
@@ -81,7 +84,10 @@ class Client(SearchableCollection):
             headers = {"Content-Type": "image/png"}
             path = f"/search/image?{urlencode(given)}"
             return _matches(self._call("POST", path, _png(value), headers))
-        return _matches(self._call_json("POST", f"/search/{kind}", {kind: value, **fields}))
+        answer = self._call_json("POST", f"/search/{kind}", {kind: value, **fields})
+        if answer.get("message"):  # services of earlier versions send none
+            log.warning("%s", answer["message"])
+        return _matches(answer)
 
     def _with_thumbnails(self, matches: list[Match]) -> list[Match]:
         return [
@@ -246,7 +252,7 @@ def _json_items(
 
 
 def _json_item(record: Record) -> dict[str, Any] | UnreadableRecord:
-    """A record in JSON, its image in base64; without the image if it cannot be read."""
+    """A record in JSON, its image in base64."""
     if record.is_vector or record.term_vector is not None:
         raise InputError(
             f"Record {record.key!r} contains vectors, and a service accepts images and strings. "
@@ -259,8 +265,7 @@ def _json_item(record: Record) -> dict[str, Any] | UnreadableRecord:
         try:
             content["image"] = base64.b64encode(_png(record.image)).decode()
         except InputError as error:
-            if not record.text:
-                return UnreadableRecord(record.key, str(error))
+            return UnreadableRecord(record.key, str(error))
     return content
 
 

@@ -280,7 +280,7 @@ MISTAKES = {
         *("index", "COLLECTION", "scenes", "--shard", "4/4"),
     ],
     "Cannot parse the filter 'year >'": ["search", "COLLECTION", "sea", "--where", "year >"],
-    "None of the terms in 'xyzzy' are in the model's vocabulary": ["search", "COLLECTION", "xyzzy"],
+    "'xyzzy' is not in this collection's vocabulary": ["search", "COLLECTION", "xyzzy"],
     "Error: --find must be 'image' or 'text', got 'sound'": [
         "search",
         "COLLECTION",

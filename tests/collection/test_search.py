@@ -254,3 +254,12 @@ def test_lists_ask_many_queries(uri, world):
     by_codes = collection.search(codes=world.codes("text")[:3])
     assert by_codes == collection.search(texts, rerank=False)
     assert collection.search([]) == collection.search(image=[]) == collection.search(key=[]) == []
+
+
+def test_unknown_words_are_reported_beside_the_results(world, caplog):
+    collection = Collection.create("memory:", world.model)
+    collection.add([world.record(row) for row in range(6)])
+    assert collection.search("boat xyzzy") == collection.search("boat")
+    assert caplog.messages == ["'xyzzy' is not in this collection's vocabulary."]
+    with pytest.raises(InputError, match="contains no words"):
+        collection.search("!?")

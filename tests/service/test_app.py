@@ -166,7 +166,7 @@ def test_health_and_readiness(service):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"text": "xyzzy"}, "None of the terms in"),
+        ({"text": "xyzzy"}, "'xyzzy' is not in this collection's vocabulary"),
         ({"text": TEXT, "where": "row >"}, "Cannot parse the filter"),
         ({"text": TEXT, "where": "rwo > 1"}, "Unknown field 'rwo'. Did you mean 'row'?"),
         ({"text": TEXT, "k": 1000}, "k must be at most 100, got 1000."),
@@ -226,13 +226,11 @@ def test_a_folder_name_does_not_change_messages(collection, generous, monkeypatc
     """The path used to be replaced wherever its characters occurred."""
     monkeypatch.setattr(collection, "uri", uri)
     with TestClient(create_app(collection, generous)) as client:
-        text = {"text": "dogs.xyzzy"}
+        text = {"text": "dogz.xyzzy"}
         message = client.post("/api/v1/search/text", json=text).json()["error"]
         assert client.get("/api/v1/info").json()["name"]
-    assert message == (
-        "None of the terms in 'dogs.xyzzy' are in the model's vocabulary. Use terms from the "
-        "training texts."
-    )
+    assert message.startswith("'dogz' and 'xyzzy' are not in this collection's vocabulary.")
+    assert message.endswith(" Use words of the texts that the model was trained on.")
 
 
 def test_metrics_count_requests(service):
@@ -432,3 +430,19 @@ def test_item_that_is_deleted_during_the_search(tmp_path, generous):
             statuses.append(client.post("/api/v1/search/key", json=body).status_code)
         writer.join()
     assert set(statuses) <= {200, 404}
+
+
+def test_responses_name_unknown_words(service):
+    def words(text):
+        answer = service.post("/api/v1/search/text", json={"text": text}).json()
+        return {name: answer[name] for name in ("unknown_words", "suggestions", "message")}
+
+    assert words("boat") == {"unknown_words": [], "suggestions": {}, "message": ""}
+    found = words("boaat xyzzy sea")
+    assert found["unknown_words"] == ["boaat", "xyzzy"]
+    assert found["suggestions"] == {"boaat": "boat"}
+    assert found["message"] == (
+        "'boaat' and 'xyzzy' are not in this collection's vocabulary. Did you mean 'boat'?"
+    )
+    by_key = service.post("/api/v1/search/key", json={"key": "scene 7"}).json()
+    assert by_key["message"] == ""

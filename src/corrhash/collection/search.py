@@ -67,12 +67,18 @@ def embed_texts(texts: Any, model: Model) -> NDArray[Any]:
     """(n, n_bits) continuous codes of strings or term vectors with at least one known term."""
     read = model.reader.read_texts(texts)
     for row in np.flatnonzero(is_empty_text(read)):
-        text = repr(texts[row]) if isinstance(texts, list) else f"query {row}"
-        raise InputError(
-            f"None of the terms in {text} are in the model's vocabulary. Use terms from the "
-            "training texts."
-        )
+        raise InputError(_nothing_known(texts, int(row), model))
     return model.hasher.embed_text(read)
+
+
+def _nothing_known(texts: Any, row: int, model: Model) -> str:
+    """Return why a query without any known term cannot be searched."""
+    if not isinstance(texts, list):
+        return f"Query {row} has no term of the model's vocabulary. Pass at least one."
+    message = model.reader.check_words(texts[row]).message
+    if not message:
+        return f"The query {texts[row]!r} contains no words. Pass at least one word."
+    return f"{message} Use words of the texts that the model was trained on."
 
 
 def embed_images(images: Any, model: Model) -> NDArray[Any]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from corrhash._files import atomic_write
 from corrhash.datasets.base import PairedDataset, RetrievalSplit, is_vectors
 from corrhash.datasets.image_features import ImageFeatures, as_image_features
+from corrhash.datasets.query_words import QueryWords, WordChecker
 from corrhash.datasets.text_features import TextFeatures, as_text_features
 from corrhash.datasets.vocabulary import TextOptions, Tokenizer, Vocabulary
 from corrhash.errors import InputError, ParameterError
@@ -49,6 +51,17 @@ class Reader:
             read = self.text_features.of_dataset if use_cache else self.text_features.of_texts
             return read(texts)
         return texts if self.vocabulary is None else self.vocabulary.transform(texts)
+
+    def check_words(self, text: str) -> QueryWords:
+        """Return which words of a query are unknown, with suggestions.
+
+        A sentence encoder reads any word, so that only queries of function words are reported.
+        """
+        return self._word_checker.check(text)
+
+    @cached_property
+    def _word_checker(self) -> WordChecker:
+        return WordChecker(None if self.text_features is not None else self.vocabulary)
 
     def read(self, pairs: PairedDataset) -> PairedDataset:
         """Read both modalities of a dataset; features of networks are cached."""

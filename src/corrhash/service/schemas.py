@@ -150,6 +150,16 @@ class SearchResponse(_Schema):
     find: Modality
     matches: list[MatchResponse]
     next_offset: int | None = Field(description="Offset of the next page, if there is one.")
+    unknown_words: list[str] = Field(
+        description="Words of a text query that the model does not know."
+    )
+    suggestions: dict[str, str] = Field(
+        description="A similar known term for some of the unknown words."
+    )
+    message: str = Field(
+        description="What to show to the user about the words of a text query; empty if all of "
+        "them are known."
+    )
     milliseconds: float = Field(description="Time from request to response, in the service.")
 
 

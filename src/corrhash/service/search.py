@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import islice
 from threading import Lock
 from typing import Any, TypeVar
@@ -30,6 +31,7 @@ from corrhash.collection.search import (
     find_pages,
     items_on,
 )
+from corrhash.datasets.query_words import QueryWords
 from corrhash.errors import InputError, StorageError
 from corrhash.index.base import CodeIndex, CodeView
 from corrhash.index.items import Item
@@ -96,6 +98,18 @@ def _groups(values: list[Value], request: Callable[[Value], SearchRequest]) -> l
     return list(groups.values())
 
 
+def words_fields(found: QueryWords) -> dict[str, Any]:
+    """Return the fields of a response about the words of its query."""
+    return {
+        "unknown_words": list(found.unknown),
+        "suggestions": dict(found.suggestions),
+        "message": found.message,
+    }
+
+
+NO_WORDS = words_fields(QueryWords())
+
+
 class TextEncoder:
     """Encodes texts, and keeps the codes of the latest ones: many queries are repeated.
 
@@ -108,6 +122,9 @@ class TextEncoder:
         # Continuous and packed codes by text, the latest ones last
         self._kept: dict[str, tuple[NDArray[Any], NDArray[np.uint8]]] = {}
         self._lock = Lock()
+        self.check_words = lru_cache(KEPT_TEXTS)(
+            lambda text: words_fields(model.reader.check_words(text))
+        )
 
     def encode(self, texts: list[str]) -> EncodedQueries:
         """Return the codes of texts with at least one known term each."""
@@ -228,12 +245,14 @@ class SearchService:
                 for number, distance, score in page[: options.k]
                 if number in matches  # others were deleted meanwhile
             ]
+            words = self._texts.check_words(request.value) if kind == "text" else NO_WORDS
             response = {
                 "code": code,
                 "bits": collection.n_bits,
                 "find": options.find,
                 "matches": shown,
                 "next_offset": options.offset + options.k if len(page) > options.k else None,
+                **words,
                 "milliseconds": round(1000 * (time.perf_counter() - request.received), 3),
             }
             content = to_json(response)
