@@ -121,6 +121,18 @@ def test_terms_without_training_items_are_rejected(split, tmp_path):
         )
 
 
+def test_items_without_text_are_no_pairs(split):
+    texts = split.pairs.texts.toarray()
+    texts[split.train_rows[:9]] = 0
+    part = replace(split, pairs=replace(split.pairs, texts=texts))
+    taught = supervise(part, "pairs")
+    assert "Skipped 9 of 300 training items without text." in said(taught)
+    assert taught.train.row_keys() == split.train.row_keys()[9:]
+    empty = replace(split, pairs=replace(split.pairs, texts=0 * texts))
+    with pytest.raises(InputError, match="All training texts are empty"):
+        supervise(empty, "pairs")
+
+
 def test_pairs_are_similar_to_their_own_text_only(split):
     taught = supervise(split, "pairs")
     assert taught.train.labels is None

@@ -188,13 +188,18 @@ def _from_pseudo_labels(
 
 
 def _from_pairs(split: RetrievalSplit) -> Supervision:
+    # Equal empty texts would be similar to one image and dissimilar to the others.
+    parts = [part.take(~is_empty_text(part.texts)) for part in (split.train, split.validation)]
     train, validation = (
-        replace(part.without_labels(), similarity=Similarity.paired(len(part)))
-        for part in (split.train, split.validation)
+        replace(part.without_labels(), similarity=Similarity.paired(len(part))) for part in parts
     )
     assert train.similarity is not None
+    if not len(train):
+        raise InputError("All training texts are empty. Check the texts and the vocabulary.")
     rule = "Supervision: pairs; an image is similar to its own text only."
-    note = f"{rule} {_note_on_share(train.similarity)}"
+    n_skipped = len(split.train) - len(train)
+    skipped = f"Skipped {n_skipped:,} of {len(split.train):,} training items without text. "
+    note = f"{rule} {skipped if n_skipped else ''}{_note_on_share(train.similarity)}"
     return Supervision("pairs", train, _or_none(validation), (note,))
 
 
