@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -22,7 +21,6 @@ from corrhash.collection.search import encode_queries, find_matches, stores_cont
 from corrhash.collection.updating import update_batch
 from corrhash.datasets.base import PairedDataset
 from corrhash.datasets.images import PREVIEW_SIZE
-from corrhash.datasets.query_words import joined_message
 from corrhash.datasets.records import Record, UnreadableRecord, as_record, dataset_records
 from corrhash.errors import InputError
 from corrhash.index import ENGINES, FOLDER, CodeIndex, engine_of
@@ -35,8 +33,6 @@ from corrhash.methods.base import Hasher
 from corrhash.model import Model, as_model
 
 T = TypeVar("T")
-
-log = logging.getLogger("corrhash")
 
 MODEL_FOLDER = "model"
 """Subfolder with a copy of the model that encoded the collection."""
@@ -219,11 +215,7 @@ class Collection(SearchableCollection):
         }
 
     def _search(self, query: Query, options: SearchOptions) -> list[list[Match]]:
-        encoded = encode_queries(query, self.model, self.index)
-        strings = query.values if query.kind == "text" and isinstance(query.values, list) else []
-        if message := joined_message(map(self.model.reader.check_words, strings)):
-            log.warning("%s", message)
-        return find_matches(self.index, encoded, options)
+        return find_matches(self.index, encode_queries(query, self.model, self.index), options)
 
     def nearest(self, codes: Codes, k: int = 10, find: str = "image", **options: Any) -> Ranking:
         """Return ids and Hamming distances only; ``options`` can be ``where`` and ``radius``."""

@@ -7,6 +7,7 @@ query's continuous code and the signs of the item's code.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice, repeat
@@ -19,12 +20,15 @@ from corrhash.codes import Codes
 from corrhash.collection.base import Match, Query, SearchOptions
 from corrhash.datasets.base import is_empty_text
 from corrhash.datasets.images import open_image
+from corrhash.datasets.query_words import joined_message
 from corrhash.errors import InputError, NotFoundError
 from corrhash.index.base import CodeIndex, CodeView
 from corrhash.index.filter_grammar import as_filter
 from corrhash.index.items import MODALITIES, SHOWN, Item
 from corrhash.index.ranking import NO_ROW, Ranking
 from corrhash.model import Model
+
+log = logging.getLogger("corrhash")
 
 RERANKED = 100
 """Number of nearest items that are re-ranked."""
@@ -53,13 +57,20 @@ class EncodedQueries:
 
 
 def encode_queries(query: Query, model: Model, index: CodeIndex) -> EncodedQueries:
-    """Encode queries of any kind with a model; keys are looked up in the index."""
+    """Encode queries of any kind with a model; keys are looked up in the index.
+
+    Words of texts that the model does not know are logged.
+    """
     if query.kind == "codes":
         return EncodedQueries(query.values)
     if query.kind == "key":
         return _encode_keys(query.values, index)
     embed = embed_texts if query.kind == "text" else embed_images
     continuous = embed(query.values, model)
+    if query.kind == "text" and isinstance(query.values, list):
+        message = joined_message(map(model.reader.check_words, query.values))
+        if message:
+            log.warning("%s", message)
     return EncodedQueries(model.hasher.query_codes(continuous), continuous)
 
 
