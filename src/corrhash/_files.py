@@ -1,21 +1,25 @@
-"""Files and folders: atomic writes, the cache folder, checksums and text files."""
+"""Files and folders: atomic writes, regular files, the cache folder, checksums and text files."""
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
 from corrhash.errors import InputError
 
 _cache_folder: ContextVar[Path | None] = ContextVar("cache_folder", default=None)
+_stays_offline: ContextVar[bool] = ContextVar("stays_offline", default=False)
 
 
 @contextmanager
@@ -157,8 +161,20 @@ def caching_in(folder: str | Path | None) -> Iterator[None]:
         _cache_folder.reset(token)
 
 
+@contextmanager
+def staying_offline(stay: bool = True) -> Iterator[None]:
+    """Switch downloads off inside the block, as for an encoder that a saved model names."""
+    token = _stays_offline.set(stay or _stays_offline.get())
+    try:
+        yield
+    finally:
+        _stays_offline.reset(token)
+
+
 def is_offline() -> bool:
-    """Return whether downloads are switched off, by ``--offline`` or in the environment."""
+    """Return whether downloads are switched off, here, by ``--offline`` or in the environment."""
+    if _stays_offline.get():
+        return True
     names = ("CORRHASH_OFFLINE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
     return any(os.environ.get(name, "").lower() in ("1", "true", "yes", "on") for name in names)
 
@@ -168,9 +184,32 @@ def absolute_path(path: str | Path) -> Path:
     return Path(os.path.normpath(Path(path).absolute()))
 
 
+@contextmanager
+def open_regular(path: str | Path, *, links: bool = True) -> Iterator[BufferedReader]:
+    """Open a regular file to read; raise OSError for anything else.
+
+    Reading a pipe or a device can block forever, or never end. Without ``links``, a symbolic link
+    is not opened either.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        handle = os.open(path, flags | (0 if links else getattr(os, "O_NOFOLLOW", 0)))
+    except ValueError as error:  # a NUL character
+        raise OSError(errno.EINVAL, str(error), str(path)) from error
+    except OSError as error:
+        if error.errno == errno.ELOOP and not links and Path(path).is_symlink():
+            raise OSError(errno.ELOOP, "it is a symbolic link", str(path)) from error
+        raise
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            kind = "a folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "a pipe or a device"
+            raise OSError(errno.EINVAL, f"it is {kind}, not a regular file", str(path))
+        yield file
+
+
 def file_sha256(path: Path) -> str:
     """Return the SHA-256 checksum of a file, as 64 hexadecimal digits."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

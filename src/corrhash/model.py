@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from corrhash._files import atomic_write, make_folder, replace_folder, temporary_name
+from corrhash._files import make_folder, replace_folder, temporary_name
+from corrhash._model_files import Keys, check_keys, read_json, write_json
 from corrhash.datasets import Fingerprint, load_dataset
 from corrhash.datasets.base import RetrievalSplit
 from corrhash.datasets.image_features import ALEXNET, ONNX, SIMPLE, ImageFeatures, split_prefix
@@ -21,7 +22,11 @@ from corrhash.errors import InputError
 from corrhash.methods.base import Hasher
 
 TRAINING_FILE = "training.json"
-TRAINING_FORMAT = "corrhash training 1"
+TRAINING_FORMAT = "corrhash training 2"
+TRAINING_KEYS: Keys = {
+    **{"dataset": str, "seed": int, "options": dict, "supervision": str},
+    "fingerprint": (dict, type(None)),
+}
 
 
 @dataclass(frozen=True)
@@ -46,30 +51,19 @@ class TrainingRun:
 
     def save(self, path: Path) -> None:
         """Write the run to a JSON file."""
-        with atomic_write(path) as file:
-            file.write(json.dumps({"format": TRAINING_FORMAT, **asdict(self)}).encode())
+        write_json(path.parent, path.name, TRAINING_FORMAT, asdict(self))
 
     @classmethod
     def load(cls, path: Path) -> TrainingRun | None:
         """Read what :meth:`save` wrote; None if the file does not exist."""
         try:
-            content = dict(json.loads(path.read_bytes()))
-            if (found := content.pop("format", None)) != TRAINING_FORMAT:
-                raise ValueError(f"format {found!r}, not {TRAINING_FORMAT!r}")
-            fingerprint = content.pop("fingerprint")
-            return cls(
-                dataset=str(content.pop("dataset")),
-                seed=int(content.pop("seed")),
-                options=dict(content.pop("options")),
-                supervision=str(content.pop("supervision")),
-                fingerprint=None if fingerprint is None else Fingerprint(**fingerprint),
-            )
+            content = read_json(path.parent, path.name, TRAINING_FORMAT, TRAINING_KEYS)
         except FileNotFoundError:
             return None
-        except KeyError as error:
-            raise InputError(f"{path} lacks {error}. Train the model again.") from error
-        except (OSError, ValueError, TypeError) as error:
-            raise InputError(f"Cannot read {path} ({error}). Train the model again.") from error
+        if (found := content["fingerprint"]) is not None:
+            keys = {"data": str, "split": str}
+            content["fingerprint"] = Fingerprint(**check_keys(found, keys, str(path)))
+        return cls(**content)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,9 +152,20 @@ class Model:
             shutil.rmtree(new, ignore_errors=True)
 
     @classmethod
-    def load(cls, folder: str | Path, method: type[Hasher] = Hasher) -> Model:
-        """Read what :meth:`save` wrote; pass ``method`` if its class is not in ``METHODS``."""
-        hasher, reader = method.load(folder), Reader.load(folder)
+    def load(
+        cls, folder: str | Path, method: type[Hasher] = Hasher, *, allow_download: bool = False
+    ) -> Model:
+        """Read what :meth:`save` wrote, after verifying the checksum of every file.
+
+        Parameters
+        ----------
+        folder : the model folder.
+        method : class of the hasher, if it is not in ``METHODS``.
+        allow_download : whether published weights or a Hugging Face encoder that the model names
+            may be downloaded. By default they must be on this machine.
+        """
+        hasher = method.load(folder, allow_download=allow_download)
+        reader = Reader.load(folder, allow_download=allow_download)
         return cls(hasher, reader, TrainingRun.load(Path(folder) / TRAINING_FILE))
 
     def load_split(self, dataset: str, root: str | Path | None = None) -> RetrievalSplit:
@@ -186,12 +191,16 @@ class Model:
         return split
 
 
-def load_model(folder: str | Path, method: type[Hasher] = Hasher) -> Model:
+def load_model(
+    folder: str | Path, method: type[Hasher] = Hasher, *, allow_download: bool = False
+) -> Model:
     """Load a model folder: the same as :meth:`Model.load`."""
-    return Model.load(folder, method)
+    return Model.load(folder, method, allow_download=allow_download)
 
 
-def as_model(model: Model | str | Path, method: type[Hasher] = Hasher) -> Model:
+def as_model(
+    model: Model | str | Path, method: type[Hasher] = Hasher, *, allow_download: bool = False
+) -> Model:
     """Return ``model`` itself, or load it if it is the path of a model folder."""
     if isinstance(model, Model):
         return model
@@ -200,7 +209,7 @@ def as_model(model: Model | str | Path, method: type[Hasher] = Hasher) -> Model:
             f"model must be a Model or the path of a model folder, got {type(model).__name__}. "
             "Wrap a fitted hasher: Model(hasher, reader)."
         )
-    return Model.load(model, method)
+    return Model.load(model, method, allow_download=allow_download)
 
 
 def check_model_folder(folder: str | Path) -> None:

@@ -74,7 +74,7 @@ def test_cached_features_are_not_computed_again(tmp_path, monkeypatch):
     assert Corners.computed == 0  # encoding has added the ten others to the cache
 
 
-def open_corners(name, weights):
+def open_corners(name, weights, *, local_only):
     return Corners()
 
 

@@ -15,9 +15,11 @@ import pytest
 
 from corrhash import Codes, InputError
 from corrhash.index import Item, code_table, open_index, sqlite
+from corrhash.index import sqlite_rows as sqlite_rows
 from corrhash.index import sqlite_storage as sqlite_storage
 from corrhash.index.items import MODALITIES
 from corrhash.index.sqlite import DATABASE_FILE, SQLiteIndex
+from corrhash.index.sqlite_generation import GENERATION_FILE
 
 
 def random_codes(n, n_bits=64, seed=0):
@@ -58,7 +60,7 @@ def test_refresh_reads_only_changes(folder, monkeypatch):
 
 
 def test_reader_far_behind_loads_everything(folder, monkeypatch):
-    monkeypatch.setattr(sqlite, "LOG_ROWS", 5)
+    monkeypatch.setattr(sqlite_storage, "LOG_ROWS", 5)
     index, reader = open_index(folder, 64), open_index(folder, 64)
     codes = random_codes(40)
     index.add(np.arange(40), codes)
@@ -74,7 +76,7 @@ def test_reader_far_behind_loads_everything(folder, monkeypatch):
 
 
 def test_codes_are_read_in_several_pages(folder, monkeypatch):
-    monkeypatch.setattr(sqlite_storage, "ROWS", 7)
+    monkeypatch.setattr(sqlite_rows, "ROWS", 7)
     index, codes = open_index(folder, 100), random_codes(30, 100)
     ids = np.arange(30) * 10**15
     index.add(ids, {"image": codes, "text": (np.arange(5), codes[:5])})
@@ -140,9 +142,9 @@ def test_look_creates_no_files(folder):
     index = SQLiteIndex.open(folder, 64, {"method": "chn"})
     index.add([0], random_codes(1))
     index.close()
-    assert [path.name for path in folder.iterdir()] == [DATABASE_FILE]
+    assert {path.name for path in folder.iterdir()} == {DATABASE_FILE, GENERATION_FILE}
     assert SQLiteIndex.look(folder) == {"method": "chn", "n_bits": 64}
-    assert [path.name for path in folder.iterdir()] == [DATABASE_FILE]
+    assert {path.name for path in folder.iterdir()} == {DATABASE_FILE, GENERATION_FILE}
     (folder / "file").touch()
     assert SQLiteIndex.look(folder / "file") is None
 

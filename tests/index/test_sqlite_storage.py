@@ -80,7 +80,7 @@ def changed(folder, *statements):
         ("DELETE FROM codes WHERE id = 1", "item 1 has no code"),
         ("DELETE FROM items WHERE id = 2", "codes has a row 2 that belongs to none of items"),
         ("UPDATE codes SET image = x'00' WHERE id = 1", "CHECK constraint failed in codes"),
-        ("UPDATE items SET labels = '[' WHERE id = 0", "collection.db: Expecting value"),
+        ("UPDATE items SET labels = '[' WHERE id = 0", "item 0 is damaged: its row is damaged"),
     ],
 )
 def test_verify_finds_rows_that_disagree(folder, statement, problem):
@@ -107,7 +107,7 @@ def test_other_schema_version_is_refused(folder):
     connection = sqlite3.connect(folder / DATABASE_FILE)
     connection.execute("PRAGMA user_version = 9")
     connection.close()
-    with pytest.raises(InputError, match="schema version 9, but this release reads version 2"):
+    with pytest.raises(InputError, match="schema version 9, but this release reads version 3"):
         open_index(folder, 64)
 
 
@@ -125,3 +125,114 @@ def test_log_without_a_database_is_refused(folder):
     (folder / f"{DATABASE_FILE}-wal").write_bytes(b"frames")
     with pytest.raises(InputError, match=r"collection\.db-wal exists, but collection\.db does not"):
         open_index(folder, 64)
+
+
+def change(folder, *statements):
+    """Change a database behind the back of the engine."""
+    connection = sqlite3.connect(folder / DATABASE_FILE)
+    connection.execute("PRAGMA ignore_check_constraints = ON")
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+@pytest.fixture
+def stored(folder):
+    """A folder with twenty items, and their codes."""
+    index, codes = open_index(folder, 64), random_codes(20)
+    items = [
+        Item(f"k{i}", f"text {i}", ["even" if i % 2 == 0 else "odd"], {"year": i}, thumbnail=b"j")
+        for i in range(20)
+    ]
+    index.add(np.arange(20), codes, items)
+    index.close()
+    return codes
+
+
+@pytest.mark.parametrize(
+    ("statement", "item"),
+    [
+        ("UPDATE codes SET image = x'0123456789abcdef' WHERE id = 7", 7),
+        ("UPDATE codes SET text = image, image = NULL WHERE id = 7", 7),
+        ("UPDATE codes SET image = x'00' WHERE id = 7", 7),
+        ("UPDATE codes SET checksum = checksum + 1 WHERE id = 7", 7),
+    ],
+)
+def test_damaged_codes_are_reported_and_left_out(folder, stored, statement, item, caplog):
+    change(folder, statement)
+    index = open_index(folder, 64)
+    rows = index.search(stored[:1], 20).rows[0].tolist()
+    assert sorted(rows) == [i for i in range(20) if i != item]
+    assert f"Item {item} in" in caplog.text
+    assert "its code is damaged" in caplog.text
+    with pytest.raises(StorageError, match="the code of item 7 is damaged"):
+        index.verify()
+
+
+@pytest.mark.parametrize("column", ["text", "path", "labels", "metadata", "stamp", "content"])
+def test_damaged_items_are_reported_and_left_out(folder, stored, column, caplog):
+    change(folder, f"UPDATE items SET {column} = '[\"other\"]' WHERE id = 7")
+    index = open_index(folder, 64)
+    assert [item is None for item in index.get([6, 7, 8])] == [False, True, False]
+    assert "Item 7 in" in caplog.text
+    assert [number for entries in index.batches() for number in entries.ids] == [
+        i for i in range(20) if i != 7
+    ]
+    with pytest.raises(StorageError, match="item 7 cannot be replaced or deleted"):
+        index.delete([7])
+
+
+def test_text_that_is_not_unicode_is_damage(folder, stored, caplog):
+    change(folder, "UPDATE items SET text = CAST(x'74ff' AS TEXT) WHERE id = 7")
+    assert open_index(folder, 64).get([7, 8])[0] is None
+    assert "its row is damaged" in caplog.text
+
+
+def test_damaged_thumbnail_is_left_out(folder, stored, caplog):
+    change(
+        folder,
+        "UPDATE thumbnails SET jpeg = x'00' WHERE id = 7",
+        "DELETE FROM thumbnails WHERE id=8",
+    )
+    items = open_index(folder, 64).get([6, 7, 8], ["key", "thumbnail"])
+    assert [(item.key, item.thumbnail) for item in items] == [
+        ("k6", b"j"),
+        ("k7", None),
+        ("k8", None),
+    ]
+    assert "its thumbnails are damaged" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("statement", "question"),
+    [
+        ("DELETE FROM codes WHERE id = 7", lambda i: i.search(random_codes(1), 20)),
+        ("DELETE FROM codes WHERE id = 7", lambda i: list(i.batches())),
+        ("DELETE FROM labels WHERE id = 8", lambda i: i.select("'even' in labels")),
+        ("UPDATE labels SET label = 'x' WHERE id = 8", lambda i: i.select("'x' in labels")),
+        ("DELETE FROM fields WHERE id = 8", lambda i: i.select("year > 3")),
+        ("UPDATE fields SET value = 9 WHERE id = 8", lambda i: i.select("year > 3")),
+        ("UPDATE items SET key = 'x' WHERE id = 8", lambda i: i.ids_of(["k8"])),
+        ("UPDATE items SET key = 'x' WHERE id = 8", lambda i: i.select("key > 'k7'")),
+        ("UPDATE items SET text = 'x' WHERE id = 8", lambda i: i.select("text > 'k7'")),
+        ("UPDATE totals SET n = n + 1 WHERE source = 'codes'", len),
+        ("DELETE FROM totals WHERE source = 'codes'", len),
+        ("UPDATE meta SET value = replace(value, '64', '32')", lambda i: open_index(i.folder, 32)),
+        ("DROP INDEX items_by_content", lambda i: open_index(i.folder, 64)),
+        ("UPDATE changes SET token = 1", lambda i: i.search(random_codes(1))),
+    ],
+)
+def test_missing_and_changed_rows_are_errors(folder, stored, statement, question):
+    index = open_index(folder, 64)
+    change(folder, statement)
+    with pytest.raises(StorageError, match="damaged"):
+        question(index)
+
+
+def test_missing_rows_of_items_are_reported(folder, stored, caplog):
+    change(folder, "DELETE FROM items WHERE id = 7")
+    assert open_index(folder, 64).get([7, 99]) == [None, None]
+    assert "Item 7 in" in caplog.text
+    assert "its row is missing" in caplog.text
+    assert "99" not in caplog.text

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from corrhash import InputError
+from corrhash._model_files import write_json
 from corrhash.datasets import PairedDataset, load_dataset, make_pairs
 from corrhash.methods import Hasher
 from corrhash.methods._validation import check_choice, check_count, check_number
+from corrhash.methods.base import FORMAT
 from corrhash.methods.cvh import CVH
 
 
@@ -110,8 +112,8 @@ def test_damaged_and_foreign_model_folders_are_refused(folder, tmp_path):
     (folder / "hasher.json").write_text('{"format": "another"}')
     with pytest.raises(InputError, match=r"has format 'another'"):
         Hasher.load(folder)
-    (folder / "hasher.json").write_text('{"format": "corrhash hasher 1", "method": "x"}')
-    with pytest.raises(InputError, match=r"is damaged \(arrays is missing\)"):
+    write_json(folder, "hasher.json", FORMAT, {"method": "x", "params": {}, "learned": {}})
+    with pytest.raises(InputError, match=r"hasher.json lacks 'arrays'"):
         Hasher.load(folder)
     with pytest.raises(InputError, match=r"no model in .*hasher.json is missing"):
         Hasher.load(tmp_path)

@@ -9,7 +9,18 @@ from typing import Annotated
 import typer
 
 from corrhash import __version__
-from corrhash.cli import collections, demo, index, items, lists, models, serve, study, train
+from corrhash.cli import (
+    collections,
+    demo,
+    index,
+    items,
+    lists,
+    models,
+    serve,
+    storage,
+    study,
+    train,
+)
 from corrhash.cli.command import Command, Group
 from corrhash.cli.output import err, out
 from corrhash.errors import InputError, StorageError, optional_packages
@@ -34,11 +45,12 @@ VERBS = (
     index.index,
     collections.search,
     serve.serve,
-    collections.info,
-    collections.export,
+    storage.info,
+    storage.export,
     items.update,
     items.delete,
-    collections.copy,
+    storage.copy,
+    storage.repair,
     study.run,
     study.report,
     models.export_onnx,

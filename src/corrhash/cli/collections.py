@@ -1,4 +1,4 @@
-"""Commands for collections: search, info, export and copy."""
+"""The verb search, and how verbs open a collection."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
-from corrhash._files import check_suffix
 from corrhash.cli.matches import as_dict, print_matches, write_sheet
 from corrhash.cli.options import (
+    AllowDownloadOption,
     CollectionArgument,
     DeviceOption,
     MethodOption,
     ModelOption,
     method_named,
 )
-from corrhash.cli.output import out, print_line, progress_bars
+from corrhash.cli.output import print_line
 from corrhash.errors import InputError
 
 if TYPE_CHECKING:  # heavy modules are imported by the commands that need them, to keep --help fast
@@ -56,6 +55,7 @@ def search(
     device: DeviceOption = None,
     model: ModelOption = None,
     method: MethodOption = None,
+    allow_download: AllowDownloadOption = False,
 ) -> None:
     """Search a collection by text, by image or by one of its items.
 
@@ -75,7 +75,7 @@ def search(
         raise InputError(f"Pass exactly one of TEXT, --image FILE and --key KEY, got {got}.")
     if sheet is not None:
         check_sheet_name(sheet)
-    opened = open_collection(collection, model, method)
+    opened = open_collection(collection, model, method, allow_download=allow_download)
     matches: list[Match] = opened.search(
         words,
         image=image,
@@ -105,84 +105,14 @@ def search(
         print_line(f"Contact sheet: {sheet}")
 
 
-def info(
-    collection: CollectionArgument,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Check the stored data for corruption.")
-    ] = False,
-) -> None:
-    """Show collection statistics."""
-    from corrhash.index import open_index
-
-    about = about_of(collection)
-    index = open_index(collection, about["n_bits"])
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column()
-    table.add_column(overflow="fold")  # a path is never truncated
-    table.add_row("items", f"{len(index):,}")
-    table.add_row("bits", str(about["n_bits"]))
-    table.add_row("method", str(about.get("method", "")).rpartition(":")[2])
-    table.add_row("continuous codes", "stored" if about.get("store_continuous") else "not stored")
-    table.add_row("fingerprint", str(about.get("fingerprint", "")))
-    table.add_row("root of paths", str(about.get("root", "")))
-    table.add_row("engine", type(index).__name__)
-    if verify:
-        index.verify()
-        table.add_row("integrity", "verified")
-    out.print(table, highlight=False)
-
-
-def export(
-    collection: CollectionArgument,
-    path: Annotated[Path, typer.Option("--out", metavar="FILE", help="The .jsonl file to write.")],
-) -> None:
-    """Write all items to a .jsonl file, with their codes in hexadecimal.
-
-    Thumbnails are not included. **corrhash index** can read the file to encode the items with
-    another model, as long as the image files are still in place.
-    """
-    from corrhash._files import atomic_write
-    from corrhash.index import open_index
-    from corrhash.index.base import as_lines
-
-    check_suffix(path, [".jsonl"], "an export")
-    about = about_of(collection)
-    n_items = 0
-    with progress_bars(), atomic_write(path) as file:
-        for line in as_lines(open_index(collection, about["n_bits"])):
-            if line["path"]:
-                line["path"] = str(Path(about["root"], line["path"]))
-            file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
-            n_items += 1
-    print_line(f"Exported {n_items:,} items: {path}")
-
-
-def copy(
-    source: Annotated[str, typer.Argument(metavar="FROM", help="URI of the collection.")],
-    target: Annotated[str, typer.Argument(metavar="TO", help="URI of the copy.")],
-    model: ModelOption = None,
-    method: MethodOption = None,
-) -> None:
-    """Copy a collection and verify the copy by count and checksum.
-
-    An interrupted copy can be repeated. If the collection changes during the copy, the command
-    reports that the two differ.
-
-    Example: corrhash copy photos milvus://localhost:19530/photos
-    """
-    check_durable(target)
-    opened = open_collection(source, model, method)
-    with progress_bars():
-        copied = opened.copy_to(target)
-    print_line(f"Copied and verified {len(copied):,} items: {target}")
-
-
-def open_collection(uri: str, model: Path | None, method: str | None) -> Collection:
+def open_collection(
+    uri: str, model: Path | None, method: str | None, *, allow_download: bool = False
+) -> Collection:
     """Open a collection with the given model or with the one that it contains."""
     from corrhash.collection import Collection
 
     check_durable(uri)
-    return Collection.open(uri, model, method_named(method))
+    return Collection.open(uri, model, method_named(method), allow_download=allow_download)
 
 
 def check_durable(uri: str) -> None:

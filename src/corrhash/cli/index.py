@@ -17,6 +17,7 @@ from corrhash.cli.collections import check_durable, open_collection
 from corrhash.cli.matches import example_query
 from corrhash.cli.options import (
     FORMATS,
+    AllowDownloadOption,
     CacheOption,
     CollectionArgument,
     DeviceOption,
@@ -105,6 +106,7 @@ def index(
             "the model's class is your own.",
         ),
     ] = None,
+    allow_download: AllowDownloadOption = False,
     offline: OfflineOption = False,
     cache: CacheOption = None,
 ) -> None:
@@ -143,7 +145,8 @@ def index(
                 collection, source, encoder, bits, method or "itq", store_continuous
             )
         else:
-            target = _target(collection, source, model, method, store_continuous)
+            opening: dict[str, Any] = {"method": method, "allow_download": allow_download}
+            target = _target(collection, source, model, store_continuous, **opening)
         how: dict[str, Any] = {"part": part, "features": features, "shard": own}
         found = open_source(source, target.model.reader, **how, **target.dataset_options)
         if not own.index:
@@ -169,7 +172,13 @@ class _Target:
 
 
 def _target(
-    uri: str, source: str, model_folder: Path | None, method: str | None, store_continuous: bool
+    uri: str,
+    source: str,
+    model_folder: Path | None,
+    store_continuous: bool,
+    *,
+    method: str | None,
+    allow_download: bool,
 ) -> _Target:
     from corrhash.collection import Collection
     from corrhash.index import engine_of
@@ -183,10 +192,10 @@ def _target(
                 f"No collection at {uri}. To create one, pass --model DIR (corrhash train writes "
                 "it), or --encoder NAME with an encoder of images and texts (corrhash encoders)."
             )
-        opened = open_collection(uri, None, method)
+        opened = open_collection(uri, None, method, allow_download=allow_download)
         options = _dataset_options(source, opened.model.training)
         return _Target(opened.model, options, lambda: opened)
-    model = load_model(model_folder, method_named(method))
+    model = load_model(model_folder, method_named(method), allow_download=allow_download)
     options = _dataset_options(source, model.training)
     if exists:
         return _Target(model, options, partial(Collection.open, uri, model))

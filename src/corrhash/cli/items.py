@@ -14,6 +14,7 @@ import typer
 from corrhash.cli.collections import about_of, open_collection
 from corrhash.cli.options import (
     TABLES,
+    AllowDownloadOption,
     CollectionArgument,
     DeviceOption,
     KeysArgument,
@@ -64,6 +65,7 @@ def update(
     device: DeviceOption = None,
     model: ModelOption = None,
     method: MethodOption = None,
+    allow_download: AllowDownloadOption = False,
 ) -> None:
     """Change the text, labels or metadata of items, or the root of their paths.
 
@@ -85,7 +87,7 @@ def update(
             "Nothing to update. Pass keys with --text, --labels, --set or --remove; or pass --from "
             "TABLE; or pass --root DIR."
         )
-    opened = open_collection(collection, model, method)
+    opened = open_collection(collection, model, method, allow_download=allow_download)
     if root is not None:
         opened.set_root(root)
         print_line(f"Root: {opened.root}")

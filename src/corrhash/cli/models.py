@@ -13,6 +13,7 @@ import typer
 
 from corrhash._files import caching_in, check_suffix
 from corrhash.cli.options import (
+    AllowDownloadOption,
     CacheOption,
     DataOption,
     DatasetArgument,
@@ -72,6 +73,7 @@ def evaluate(
     device: DeviceOption = None,
     root: RootOption = None,
     method: MethodOption = None,
+    allow_download: AllowDownloadOption = False,
     cache: CacheOption = None,
 ) -> None:
     """Evaluate a model on the queries of a dataset, image to text and text to image.
@@ -86,7 +88,7 @@ def evaluate(
     from corrhash.experiments.evaluation import encode_for_ranking, evaluate_directions
 
     with progress_bars(), caching_in(cache):
-        trained = _load_model(model, dataset, method)
+        trained = _load_model(model, dataset, method, allow_download)
         split = trained.load_split(dataset_location(dataset), root)
         query, database = encode_for_ranking(
             trained.hasher, split.query, split.database, "cosine" if cosine else None
@@ -188,6 +190,7 @@ def encode(
     device: DeviceOption = None,
     root: RootOption = None,
     method: MethodOption = None,
+    allow_download: AllowDownloadOption = False,
     cache: CacheOption = None,
 ) -> None:
     """Encode the images and texts of a dataset and write their codes and keys to a file.
@@ -205,7 +208,7 @@ def encode(
     if part not in PARTS:
         raise InputError(f"--part must be one of {', '.join(PARTS)}, got {part!r}.")
     with progress_bars(), caching_in(cache):
-        trained = _load_model(model, dataset, method)
+        trained = _load_model(model, dataset, method, allow_download)
         pairs = getattr(trained.load_split(dataset_location(dataset), root), part)
         codes = encode_pairs(trained.hasher, pairs)
         save_codes(path, codes, pairs.row_keys())
@@ -227,6 +230,7 @@ def export_onnx(
     ] = None,
     root: RootOption = None,
     method: MethodOption = None,
+    allow_download: AllowDownloadOption = False,
     cache: CacheOption = None,
 ) -> None:
     """Export the networks of a model to ONNX, for machines without PyTorch and other programs.
@@ -245,15 +249,17 @@ def export_onnx(
         print_line(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
     if check is not None:
         with progress_bars(), caching_in(cache):
-            _check_export(model, check, root, method)
+            _check_export(model, check, root, method, allow_download)
 
 
-def _check_export(folder: Path, dataset: str, root: Path | None, method: str | None) -> None:
+def _check_export(
+    folder: Path, dataset: str, root: Path | None, method: str | None, allow_download: bool
+) -> None:
     """Compare PyTorch and ONNX Runtime on items of the dataset."""
     from corrhash.datasets import dataset_location
     from corrhash.methods.onnx_export import compare
 
-    model = _load_model(folder, dataset, method)
+    model = _load_model(folder, dataset, method, allow_download)
     items = model.load_split(dataset_location(dataset), root).database.take(slice(N_COMPARED))
     trained: Any = model.hasher  # only models with networks can be exported
     differences = compare(folder, trained, items)
@@ -263,12 +269,12 @@ def _check_export(folder: Path, dataset: str, root: Path | None, method: str | N
         raise typer.Exit(1)
 
 
-def _load_model(folder: Path, dataset: str, method: str | None) -> Model:
+def _load_model(folder: Path, dataset: str, method: str | None, allow_download: bool) -> Model:
     """Load a model, and check that it was trained on the dataset."""
     from corrhash.datasets import DATASETS, dataset_location
     from corrhash.model import load_model
 
-    model = load_model(folder, method_named(method))
+    model = load_model(folder, method_named(method), allow_download=allow_download)
     dataset_location(dataset)
     known = dataset if model.training is None else model.training.dataset
     if dataset != known and (dataset in DATASETS or known in DATASETS):

@@ -135,6 +135,15 @@ PreviewOption = Annotated[
 ]
 
 
+AllowDownloadOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-download",
+        help="Download an encoder or weights that the model names if they are not on this machine.",
+    ),
+]
+
+
 def method_named(name: str | None) -> Any:
     """Return the class that loads a model, as given by ``MethodOption``."""
     from corrhash.experiments.options import method_class

@@ -9,7 +9,13 @@ from typing import Annotated
 import typer
 
 from corrhash.cli.collections import open_collection
-from corrhash.cli.options import CollectionArgument, DeviceOption, MethodOption, ModelOption
+from corrhash.cli.options import (
+    AllowDownloadOption,
+    CollectionArgument,
+    DeviceOption,
+    MethodOption,
+    ModelOption,
+)
 from corrhash.cli.output import print_line
 from corrhash.errors import InputError, optional_packages
 
@@ -57,6 +63,7 @@ def serve(
     device: DeviceOption = None,
     model: ModelOption = None,
     method: MethodOption = None,
+    allow_download: AllowDownloadOption = False,
 ) -> None:
     """Serve a search page and a JSON API for a collection.
 
@@ -87,7 +94,7 @@ def serve(
             f"Warning: everyone who can reach {host} can search this collection.{scope} To "
             "restrict access, put a proxy with authentication in front of it."
         )
-    opened = open_collection(_absolute(collection), model, method)
+    opened = open_collection(_absolute(collection), model, method, allow_download=allow_download)
     print_line(f"Loading {collection}: {len(opened):,} items")
     server.serve(
         opened,

@@ -28,6 +28,7 @@ from corrhash.index.base import checksum
 from corrhash.index.filters import Filter
 from corrhash.index.items import SHOWN, Item
 from corrhash.index.ranking import Ranking
+from corrhash.index.sqlite_generation import GENERATION_FILE
 from corrhash.index.sqlite_storage import DATABASE_FILE
 from corrhash.methods.base import Hasher
 from corrhash.model import Model, as_model
@@ -41,7 +42,10 @@ CREATING_LOCK = ".creating.lock"
 WRITTEN_ASIDE = (MODEL_FOLDER, DATABASE_FILE)
 """Names that a creation writes under a temporary name first."""
 
-COLLECTION_FILES = {*WRITTEN_ASIDE, f"{DATABASE_FILE}-wal", f"{DATABASE_FILE}-shm", CREATING_LOCK}
+COLLECTION_FILES = {
+    *(*WRITTEN_ASIDE, CREATING_LOCK, GENERATION_FILE),
+    *(f"{DATABASE_FILE}-wal", f"{DATABASE_FILE}-shm"),
+}
 
 
 @contextmanager
@@ -159,6 +163,8 @@ class Collection(SearchableCollection):
         uri: str | Path,
         model: Model | str | Path | None = None,
         method: type[Hasher] = Hasher,
+        *,
+        allow_download: bool = False,
     ) -> Collection:
         """Open an existing collection.
 
@@ -168,6 +174,7 @@ class Collection(SearchableCollection):
         model : the model that encoded the collection, or its folder. A collection in a folder
             contains a copy and needs none.
         method : class of the hasher, if it is not in ``METHODS``.
+        allow_download : whether an encoder that the model names may be downloaded.
         """
         uri = str(uri)
         engine = engine_of(uri)
@@ -181,7 +188,7 @@ class Collection(SearchableCollection):
                     "command line, model= in Python."
                 )
             model = Path(uri) / MODEL_FOLDER
-        model = as_model(model, method)
+        model = as_model(model, method, allow_download=allow_download)
         _check_fingerprint(uri, about, model)
         return cls(uri, engine.open(uri, model.n_bits), model)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from corrhash._files import file_sha256
+from corrhash._files import file_sha256, staying_offline
 from corrhash._progress import report
 from corrhash._registry import load_attribute
 from corrhash.datasets.base import n_rows
@@ -102,6 +102,8 @@ class ImageFeatures:
         with a row for each item of the dataset.
     weights : AlexNet weights: a file, or the name of published weights, which are downloaded.
     sha256 : checksum that the weights or the file must have; None accepts any.
+    local_only : whether the network must be on this machine already. It is set for features that
+        a saved model names; others are downloaded if needed.
 
     Examples
     --------
@@ -114,6 +116,7 @@ class ImageFeatures:
     name: str
     weights: str | None = None
     sha256: str | None = None
+    local_only: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not (self.name == SIMPLE or self.of_file or self.of_network):
@@ -199,9 +202,11 @@ class ImageFeatures:
         """Open the network and check its weights."""
         self._check_exists()
         if self.name.startswith(ONNX):
-            backbone = load_attribute(OPEN_ONNX)(self.name)
+            with staying_offline(self.local_only):
+                backbone = load_attribute(OPEN_ONNX)(self.name)
         else:
-            backbone = load_attribute(OPEN_BACKBONE)(self.name, self.weights)
+            open_backbone = load_attribute(OPEN_BACKBONE)
+            backbone = open_backbone(self.name, self.weights, local_only=self.local_only)
         self._check_unchanged(backbone.sha256)
         return backbone
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from corrhash._files import atomic_write
+from corrhash._model_files import Keys, check_keys, loading, read_json, write_json
 from corrhash.datasets.base import PairedDataset, RetrievalSplit, is_vectors
-from corrhash.datasets.image_features import ImageFeatures, as_image_features
+from corrhash.datasets.image_features import SIMPLE, ImageFeatures, as_image_features
 from corrhash.datasets.query_words import QueryWords, WordChecker
 from corrhash.datasets.text_features import TextFeatures, as_text_features
 from corrhash.datasets.vocabulary import TextOptions, Tokenizer, Vocabulary
@@ -18,7 +17,16 @@ from corrhash.errors import InputError, ParameterError
 
 READER_FILE = "reader.json"
 FORMAT = "corrhash reader 3"
-OLDER_FORMATS = ("corrhash reader 2",)  # without text features
+OPTIONAL_OBJECT, OPTIONAL_TEXT = (dict, type(None)), (str, type(None))
+KEYS: Keys = {
+    "vocabulary": OPTIONAL_OBJECT,
+    "image_features": OPTIONAL_OBJECT,
+    "text_features": OPTIONAL_OBJECT,
+}
+VOCABULARY_KEYS: Keys = {"terms": list, "tokenizer": dict}
+TOKENIZER_KEYS: Keys = {"split": str, "stop_words": bool, "stem": OPTIONAL_TEXT}
+IMAGE_FEATURES_KEYS: Keys = {"name": str, "weights": OPTIONAL_TEXT, "sha256": OPTIONAL_TEXT}
+TEXT_FEATURES_KEYS: Keys = {"name": str, "sha256": OPTIONAL_TEXT}
 
 
 @dataclass(frozen=True)
@@ -80,34 +88,79 @@ class Reader:
         """Write the reader into the folder of a model."""
         vocabulary = None if self.vocabulary is None else asdict(self.vocabulary)
         content = {
-            "format": FORMAT,
             "vocabulary": vocabulary,
             "image_features": self.image_features and self.image_features.description(),
             "text_features": self.text_features and self.text_features.description(),
         }
-        with atomic_write(Path(folder) / READER_FILE) as file:
-            file.write(json.dumps(content, ensure_ascii=False, indent=1).encode())
+        write_json(Path(folder), READER_FILE, FORMAT, content)
 
     @classmethod
-    def load(cls, folder: str | Path) -> Reader:
-        """Read what :meth:`save` wrote."""
+    def load(cls, folder: str | Path, *, allow_download: bool = False) -> Reader:
+        """Read what :meth:`save` wrote.
+
+        The network that computes image features must be on this machine, unless
+        ``allow_download`` is set.
+        """
         path = Path(folder) / READER_FILE
         try:
-            content = json.loads(path.read_bytes())
-            if content["format"] not in (FORMAT, *OLDER_FORMATS):
-                raise ValueError(f"format {content['format']!r}, not {FORMAT!r}")
-            saved, of_images = content["vocabulary"], content["image_features"]
-            of_texts = content.get("text_features")
-            vocabulary = None
-            if saved is not None:
-                vocabulary = Vocabulary(tuple(saved["terms"]), Tokenizer(**saved["tokenizer"]))
-            image_features = None if of_images is None else ImageFeatures(**of_images)
-            text_features = None if of_texts is None else TextFeatures(**of_texts)
+            content = read_json(Path(folder), READER_FILE, FORMAT, KEYS)
         except FileNotFoundError as error:
             raise InputError(f"{folder} is not a model: {path} not found.") from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"Cannot read {path} ({error}). Train the model again.") from error
-        return cls(vocabulary, image_features, text_features)
+        with loading(folder):
+            reader = cls(
+                _loaded_vocabulary(content["vocabulary"], path),
+                _image_features(content["image_features"], path),
+                _text_features(content["text_features"], path),
+            )
+            return reader if allow_download else reader.local_only()
+
+    def local_only(self) -> Reader:
+        """Return the same reader, whose encoders are not downloaded."""
+        images, texts = self.image_features, self.text_features
+        return replace(
+            self,
+            image_features=images and replace(images, local_only=True),
+            text_features=texts and replace(texts, local_only=True),
+        )
+
+
+def _loaded_vocabulary(saved: dict[str, Any] | None, path: Path) -> Vocabulary | None:
+    if saved is None:
+        return None
+    where = f"The vocabulary in {path}"
+    check_keys(saved, VOCABULARY_KEYS, where)
+    if not all(isinstance(term, str) for term in saved["terms"]):
+        raise InputError(f"{where} must have strings as terms.")
+    tokenizer = check_keys(saved["tokenizer"], TOKENIZER_KEYS, where)
+    return Vocabulary(tuple(saved["terms"]), Tokenizer(**tokenizer))
+
+
+def _image_features(saved: dict[str, Any] | None, path: Path) -> ImageFeatures | None:
+    if saved is None:
+        return None
+    where = f"The image features in {path}"
+    features = ImageFeatures(**check_keys(saved, IMAGE_FEATURES_KEYS, where))
+    if features.name != SIMPLE:
+        _check_pinned(features, where)
+    return features
+
+
+def _text_features(saved: dict[str, Any] | None, path: Path) -> TextFeatures | None:
+    if saved is None:
+        return None
+    where = f"The text features in {path}"
+    features = TextFeatures(**check_keys(saved, TEXT_FEATURES_KEYS, where))
+    _check_pinned(features, where)
+    return features
+
+
+def _check_pinned(features: ImageFeatures | TextFeatures, where: str) -> None:
+    """Raise an error unless a model states the checksum of its encoder."""
+    if len(features.sha256 or "") != 64:
+        raise InputError(
+            f"{where} need the SHA-256 of {features.name[:100]}, got {features.sha256!r}. Train "
+            "the model again."
+        )
 
 
 def fit_reader(

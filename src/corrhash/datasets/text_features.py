@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from corrhash._files import content_checksum
+from corrhash._files import content_checksum, staying_offline
 from corrhash._registry import load_attribute
 from corrhash.datasets.feature_cache import cached_rows
 from corrhash.datasets.image_features import (
@@ -40,10 +40,12 @@ class TextFeatures:
     name : ``onnx:`` and a file or folder (an ONNX encoder), or ``hf:`` and a folder or hub id (a
         Hugging Face encoder).
     sha256 : checksum that the encoder must have; None accepts any.
+    local_only : whether the encoder must be on this machine already, as for a saved model.
     """
 
     name: str
     sha256: str | None = None
+    local_only: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.name.startswith((HUB, ONNX)) or not split_prefix(self.name)[1]:
@@ -80,7 +82,7 @@ class TextFeatures:
 
     def description(self) -> dict[str, str | None]:
         """Return what a model's file stores of them."""
-        return asdict(self)
+        return {"name": self.name, "sha256": self.sha256}
 
     @cached_property
     def _opened(self) -> Any:
@@ -88,7 +90,11 @@ class TextFeatures:
         prefix, source = split_prefix(self.name)
         if Path(source).is_absolute():
             check_exists(Path(source), "text", self.sha256)
-        encoder = load_attribute(OPEN_ONNX if prefix == ONNX else OPEN_HUB)(source)
+        if prefix == ONNX:
+            with staying_offline(self.local_only):
+                encoder = load_attribute(OPEN_ONNX)(source)
+        else:
+            encoder = load_attribute(OPEN_HUB)(source, local_only=self.local_only)
         check_unchanged(self.name, self.sha256, encoder.sha256)
         return encoder
 

@@ -8,6 +8,7 @@ microseconds whether anything was written, and the log which codes to read again
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -20,32 +21,45 @@ from numpy.typing import NDArray
 
 from corrhash._files import make_folder
 from corrhash.codes import Codes, check_n_bits
-from corrhash.errors import InputError, StorageError
+from corrhash.errors import InputError
 from corrhash.index.base import CodeIndex, check_stored_bits
 from corrhash.index.code_table import CodeTables, TableView
 from corrhash.index.filters import Filter
 from corrhash.index.items import Entries, Item
+from corrhash.index.sqlite_checksums import CODES, KEYS, damaged, read_total
 from corrhash.index.sqlite_connections import Connections, reporting
+from corrhash.index.sqlite_damage import DamageReport, check_all, verify_source
 from corrhash.index.sqlite_filters import passing, select_ids
-from corrhash.index.sqlite_storage import (
+from corrhash.index.sqlite_generation import (
+    Generation,
+    check_generation,
+    contains,
+    newest,
+    read_generation,
+    runs_after,
+    write_generation,
+)
+from corrhash.index.sqlite_rows import (
     CHANGED,
-    DATABASE_FILE,
-    LOG_ROWS,
     ROWS,
-    as_runs,
-    count_items,
-    create_database,
-    find_damage,
-    insert_entries,
-    newest_version,
+    fetch,
     parse_ids,
-    read_about,
     read_batch,
     read_codes,
     read_items,
     select_items,
-    store_count,
 )
+from corrhash.index.sqlite_storage import (
+    DATABASE_FILE,
+    create_database,
+    delete_items,
+    insert_entries,
+    log_ids,
+    read_about,
+    write_about,
+)
+
+log = logging.getLogger("corrhash")
 
 FEW_IDS = 64
 """Ids that are parameters of a statement: quicker than JSON, but each number is a statement."""
@@ -85,12 +99,17 @@ class SQLiteIndex(CodeIndex):
         self._path = folder / DATABASE_FILE
         self._multi_index = False
         self._codes = CodeTables(self.n_bits)
-        self._version = -1  # of the change log, up to which the codes in memory are current
+        self._generation: Generation | None = None  # of the codes in memory
+        self._damage = DamageReport(self._path)
+        self._verified: set[str] = set()  # sources whose totals agree
         self._connections = Connections(self._path)
         self._writer: sqlite3.Connection | None = None
         self._writing_thread: int | None = None
-        with self._reading() as connection, suppress(sqlite3.OperationalError):
-            connection.execute("PRAGMA journal_mode = WAL")  # backups can have another one
+        expected = read_generation(folder)  # first: a write stores it after its commit
+        with self._reading() as connection:
+            check_generation(connection, self._path, expected)
+            with suppress(sqlite3.OperationalError):
+                connection.execute("PRAGMA journal_mode = WAL")  # backups can have another one
 
     def use_multi_index(self) -> None:
         """Answer single queries of 64 bits by multi-index hashing, which is exact too.
@@ -126,7 +145,9 @@ class SQLiteIndex(CodeIndex):
                 try:
                     yield
                     with self._writing() as connection:
+                        generation = newest(connection)
                         connection.execute("COMMIT")
+                    write_generation(self.folder, generation)
                 finally:
                     self._writer = self._writing_thread = None
 
@@ -152,8 +173,7 @@ class SQLiteIndex(CodeIndex):
         if not len(entries):
             return
         with self._writing() as connection:
-            existing, n_items = self._existing(entries.ids), count_items(connection)
-            _drop(connection, existing)
+            delete_items(connection, self._existing(entries.ids).tolist())
             try:
                 insert_entries(connection, entries)
             except sqlite3.IntegrityError as error:
@@ -167,16 +187,13 @@ class SQLiteIndex(CodeIndex):
                             f"Key {key!r} is already stored under id {number}."
                         ) from error
                 raise
-            _log(connection, np.sort(entries.ids))
-            store_count(connection, n_items + len(entries) - len(existing))
+            log_ids(connection, np.sort(entries.ids))
 
     def _delete(self, ids: NDArray[np.int64]) -> int:
         existing = self._existing(ids)
         with self._writing() as connection:
-            n_items = count_items(connection)
-            _drop(connection, existing)
-            _log(connection, existing)
-            store_count(connection, n_items - len(existing))
+            delete_items(connection, existing.tolist())
+            log_ids(connection, existing)
         return len(existing)
 
     def _existing(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -206,7 +223,7 @@ class SQLiteIndex(CodeIndex):
             return None
         try:
             with self._reading() as connection:
-                is_current = newest_version(connection) == self._version
+                is_current = newest(connection) == self._generation
             return self._codes.view(modality, None) if is_current else None
         finally:
             connections.lock.release()
@@ -225,7 +242,7 @@ class SQLiteIndex(CodeIndex):
                 codes = self._codes
                 seen = codes.snapshot()
             ids = seen.ids()
-            passed = ids[passing(connection, where, ids)]
+            passed = ids[passing(connection, where, ids, self._verified)]
             connection.execute("COMMIT")
         with connections.lock:
             codes.remember(where, passed, seen)
@@ -237,7 +254,7 @@ class SQLiteIndex(CodeIndex):
         connections = self._connections
         with connections.lock:
             with reporting(self._path), connections.lend() as connection:
-                if newest_version(connection) != self._version:
+                if newest(connection) != self._generation:
                     connection.execute("BEGIN")
                     self._refresh(connection)
                     connection.execute("COMMIT")
@@ -245,52 +262,59 @@ class SQLiteIndex(CodeIndex):
 
     def _refresh(self, connection: sqlite3.Connection) -> None:
         """Read the codes that were written since the last time."""
-        newest = newest_version(connection)
-        if newest == self._version:
+        found, known = newest(connection), self._generation
+        if found == known:
             return
-        (oldest,) = connection.execute("SELECT min(version) FROM changes").fetchone()
-        if oldest <= self._version < newest:
-            runs = connection.execute(
-                "SELECT first, last FROM changes WHERE version > ?", (self._version,)
-            ).fetchall()
-            changed = read_codes(connection, self.n_bits, CHANGED, self._version)
-            self._codes.replace(self._codes.within(np.array(runs)), changed)
+        damaged_ids: list[int] = []
+        if known is not None and not contains(connection, known):
+            check_generation(connection, self._path, read_generation(self.folder))
+            log.warning("%s was replaced. All codes are read again.", self._path)
+            known = None
+        runs = None if known is None else runs_after(connection, known, found)
+        if known is not None and runs is not None:
+            changed = read_codes(connection, self.n_bits, damaged_ids, CHANGED, known.version)
+            self._codes.replace(self._codes.within(runs), changed)
         else:
             codes = CodeTables(self.n_bits)
             if self._multi_index:
                 codes.use_multi_index()
-            codes.replace(np.empty(0, np.int64), read_codes(connection, self.n_bits))
+            every = read_codes(connection, self.n_bits, damaged_ids)
+            codes.replace(np.empty(0, np.int64), every)
             self._codes = codes  # once complete: reading can fail
-        self._version = newest
+        self._generation = found
+        self._damage.note(dict.fromkeys(damaged_ids, "its code is damaged"))
 
     def _select(self, where: Filter) -> NDArray[np.int64]:
         with self._reading() as connection:
             connection.execute("SAVEPOINT filtering")
             every = select_ids(connection, "codes", [])
-            found = every[passing(connection, where, every)]
+            if len(every) != read_total(connection, CODES).n:
+                raise damaged("some codes are missing")
+            found = every[passing(connection, where, every, self._verified)]
             connection.execute("RELEASE filtering")
         return found
 
     def _metadata_names(self) -> list[str]:
-        # One look into the index of values per name, however many items there are.
-        sql = (
-            "WITH RECURSIVE names (name) AS (SELECT min(name) FROM fields UNION ALL SELECT "
-            "(SELECT min(name) FROM fields WHERE name > names.name) FROM names "
-            "WHERE name IS NOT NULL) SELECT name FROM names WHERE name IS NOT NULL"
-        )
+        sql = "SELECT source FROM totals WHERE source > 'field:' AND source < 'field;'"
         with self._reading() as connection:
-            return [name for (name,) in connection.execute(sql)]
+            sources = [source for (source,) in connection.execute(sql)]
+        return sorted({source.split(":")[1] for source in sources})
 
     def _get(self, ids: NDArray[np.int64], fields: Sequence[str]) -> dict[int, Item]:
-        names, numbers = tuple(fields), ids.tolist()
+        names, numbers, damage = tuple(fields), ids.tolist(), dict[int, str]()
         if len(numbers) <= FEW_IDS:
             sql = f"{select_items(names)} WHERE items.id IN ({', '.join('?' * len(numbers))})"
         else:
             sql = f"{select_items(names)} WHERE items.id IN (SELECT value FROM json_each(?))"
-            numbers = [json.dumps(numbers)]
         with self._reading() as connection:
-            rows = connection.execute(sql, numbers).fetchall()
-            return dict(zip((row[0] for row in rows), read_items(names, rows), strict=True))
+            few = len(numbers) <= FEW_IDS
+            rows = fetch(connection, sql, numbers if few else (json.dumps(numbers),))
+            items = read_items(names, rows, damage)
+            if missing := {*numbers} - items.keys() - damage.keys():
+                lost = self._existing(np.array(sorted(missing), np.int64)).tolist()
+                damage |= dict.fromkeys(lost, "its row is missing")
+        self._damage.note(damage)
+        return items
 
     def _codes_of(self, ids: NDArray[np.int64], modality: str) -> tuple[NDArray[np.int64], Codes]:
         with self._current_codes():
@@ -299,10 +323,19 @@ class SQLiteIndex(CodeIndex):
 
     def _ids_of(self, keys: Sequence[str]) -> dict[str, int]:
         sql = (
-            "SELECT key, id FROM items WHERE key <> '' AND key IN (SELECT value FROM json_each(?))"
+            f"{select_items(('key',))} WHERE items.key <> '' "
+            "AND items.key IN (SELECT value FROM json_each(?))"
         )
+        damage: dict[int, str] = {}
         with self._reading() as connection:
-            found = dict(connection.execute(sql, (json.dumps(keys),)).fetchall())
+            rows = fetch(connection, sql, (json.dumps(keys),))
+            items = read_items(("key",), rows, damage)
+            found = {item.key: number for number, item in items.items()}
+            if KEYS not in self._verified and not found.keys() >= {*keys}:
+                connection.execute("SAVEPOINT verifying")
+                verify_source(connection, KEYS, self._verified)
+                connection.execute("RELEASE verifying")
+        self._damage.note(damage)
         return {key: found[key] for key in keys if key in found}
 
     def _ids_of_content(self, contents: Sequence[str]) -> dict[str, list[int]]:
@@ -318,20 +351,14 @@ class SQLiteIndex(CodeIndex):
 
     def _write_about(self, about: dict[str, Any]) -> None:
         with self._writing() as connection:
-            connection.execute(
-                "UPDATE meta SET value = ? WHERE name = 'about'", (json.dumps(about),)
-            )
+            write_about(connection, about)
 
     def verify(self) -> None:
-        """Check the database file, and that its tables agree; raise a StorageError if not."""
+        """Check every row, and that all tables agree; raise a StorageError if not."""
         with self._reading() as connection:
             connection.execute("BEGIN")
-            problem = next(find_damage(connection), None)
+            check_all(connection, self._path, self.n_bits)
             connection.execute("COMMIT")
-        if problem is not None:
-            raise StorageError(
-                f"{self._path} is damaged: {problem}. Restore it from a backup, or create it again."
-            )
 
     def new_ids(self, keys: Sequence[str]) -> NDArray[np.int64]:
         """Return unused ids, larger than all that exist."""
@@ -342,32 +369,20 @@ class SQLiteIndex(CodeIndex):
 
     def _batches(self, size: int, fields: Sequence[str]) -> Iterator[Entries]:
         """Iterate in one transaction per batch, so that writers are not held up."""
+        with self._current_codes():  # notices codes that are missing
+            pass
         after = -1
         while True:
+            damage: dict[int, str] = {}
             with self._reading() as connection:
-                entries = read_batch(connection, self.n_bits, after, size, fields)
-            if entries is None:
+                found = read_batch(connection, self.n_bits, after, size, fields, damage)
+            self._damage.note(damage)
+            if found is None:
                 return
-            yield entries
-            after = int(entries.ids[-1])
+            after, entries = found
+            if len(entries):
+                yield entries
 
     def __len__(self) -> int:
         with self._reading() as connection:
-            return count_items(connection)
-
-
-def _drop(connection: sqlite3.Connection, ids: NDArray[np.int64]) -> None:
-    rows = ((number,) for number in ids.tolist())
-    connection.executemany("DELETE FROM items WHERE id = ?", rows)
-
-
-def _log(connection: sqlite3.Connection, ids: NDArray[np.int64]) -> None:
-    """Add ascending ids to the change log, and remove its oldest rows."""
-    connection.executemany(
-        "INSERT INTO changes (first, last) VALUES (?, ?)",  # version: the largest + 1
-        as_runs(ids),
-    )
-    connection.execute(
-        "DELETE FROM changes WHERE version <= (SELECT max(version) FROM changes) - ?",
-        (LOG_ROWS,),
-    )
+            return read_total(connection, CODES).n

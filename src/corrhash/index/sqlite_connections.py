@@ -41,6 +41,7 @@ class Connections:
         self.path = path
         self._idle: deque[sqlite3.Connection] = deque()
         self._state: tuple[int, ...] | None = None  # of a file that is read without locks
+        self._file: tuple[int, int] | None = None  # device and number of the file that is open
         self._inherited = False
         self._make_locks()
         _open_here.add(self)
@@ -59,6 +60,10 @@ class Connections:
         with self._returned:
             if self._state is not None and self._state != _state(self.path):
                 self.close()
+            stat = self.path.stat()
+            if self._file != (stat.st_dev, stat.st_ino):  # another file has taken its place
+                self.close()
+                self._file = (stat.st_dev, stat.st_ino)
             connection = self._idle.pop() if self._idle else self._connect()
             self._borrowers.append(get_ident())
             return connection

@@ -1,8 +1,9 @@
-"""The SQLite database of a collection: schema, rows in and out, and the search for damage."""
+"""The SQLite database of a collection: schema, rows in and out, each with a checksum."""
 
 from __future__ import annotations
 
 import json
+import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -14,24 +15,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corrhash._files import atomic_write
-from corrhash.codes import Codes, check_n_bits
+from corrhash.codes import check_n_bits
 from corrhash.errors import InputError
 from corrhash.index.filters import kind_of
-from corrhash.index.items import LARGEST_ID, MODALITIES, Entries, Item, by_modality
+from corrhash.index.items import MODALITIES, Entries, Item, by_modality
+from corrhash.index.sqlite_checksums import (
+    CODES,
+    ITEMS,
+    KEYS,
+    Changes,
+    code_checksums,
+    damaged,
+    item_checksum,
+    row_checksum,
+)
 from corrhash.index.sqlite_connections import Connections, reporting
+from corrhash.index.sqlite_generation import GENERATION_FILE, newest
+from corrhash.index.sqlite_rows import SELECTED, fetch, read_items
 
 DATABASE_FILE = "collection.db"
 APPLICATION_ID = 0x63687368  # "chsh"
-SCHEMA_VERSION = 2
-
-ROWS = 1 << 18
-"""Codes or ids that one statement reads, so that its result stays far below SQLite's 1 GB."""
+SCHEMA_VERSION = 3
 
 SCHEMA = """
 PRAGMA application_id = {application_id};
 PRAGMA user_version = {version};
 
-CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL, checksum INTEGER NOT NULL) STRICT;
 
 CREATE TABLE items (
     id INTEGER PRIMARY KEY,
@@ -41,7 +51,9 @@ CREATE TABLE items (
     labels TEXT NOT NULL,  -- JSON array, for reading; the table of labels is for filters
     metadata TEXT NOT NULL,  -- JSON object, for reading; the table of fields is for filters
     stamp TEXT NOT NULL,
-    content TEXT NOT NULL
+    content TEXT NOT NULL,
+    parts INTEGER NOT NULL,  -- 1: has a thumbnail; 2: has continuous codes
+    checksum INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX items_by_key ON items (key) WHERE key <> '';
 CREATE INDEX items_by_content ON items (content) WHERE content <> '';
@@ -51,16 +63,19 @@ CREATE TABLE codes (
     id INTEGER PRIMARY KEY REFERENCES items ON DELETE CASCADE,
     image BLOB CHECK (length(image) = {width}),
     text BLOB CHECK (length(text) = {width}),
+    checksum INTEGER NOT NULL,
     CHECK (image IS NOT NULL OR text IS NOT NULL)
 ) STRICT;
 CREATE TABLE continuous_codes (
     id INTEGER PRIMARY KEY REFERENCES items ON DELETE CASCADE,
     image BLOB,
-    text BLOB
+    text BLOB,
+    checksum INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE thumbnails (
     id INTEGER PRIMARY KEY REFERENCES items ON DELETE CASCADE,
-    jpeg BLOB NOT NULL
+    jpeg BLOB NOT NULL,
+    checksum INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE labels (
@@ -82,9 +97,18 @@ CREATE INDEX fields_by_value ON fields (name, kind, value);
 CREATE TABLE changes (
     version INTEGER PRIMARY KEY,
     first INTEGER NOT NULL,
-    last INTEGER NOT NULL
+    last INTEGER NOT NULL,
+    token INTEGER NOT NULL,  -- random, the same for all rows of a write
+    checksum INTEGER NOT NULL
 ) STRICT;
-INSERT INTO changes VALUES (0, 0, -1);  -- the log is never empty
+
+-- Number of rows and sum of checksums of each source, to notice rows that are missing.
+CREATE TABLE totals (
+    source TEXT PRIMARY KEY,
+    n INTEGER NOT NULL,
+    sum INTEGER NOT NULL,
+    checksum INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 """
 
 LOG_ROWS = 100_000
@@ -99,16 +123,19 @@ def create_database(path: Path, about: dict[str, Any]) -> None:
             f"{log} exists, but {path.name} does not. Restore that file, or choose another folder."
         )
     with closing(sqlite3.connect(":memory:")) as connection:
-        numbers = {"application_id": APPLICATION_ID, "version": SCHEMA_VERSION}
-        width = -(-about["n_bits"] // 8)
-        connection.executescript(SCHEMA.format(width=width, **numbers))
-        connection.execute("INSERT INTO meta VALUES ('about', ?)", (json.dumps(about),))
+        connection.executescript(_schema(about["n_bits"]))
+        write_about(connection, about)
+        log_changes(connection, [(0, -1)], version=0)  # the log is never empty
+        for source in (ITEMS, CODES, KEYS):
+            row = (source, 0, 0, row_checksum("totals", source, 0, 0))
+            connection.execute("INSERT INTO totals VALUES (?, ?, ?, ?)", row)
         connection.commit()
         content = bytearray(connection.serialize())
     content[18:20] = b"\2\2"  # write-ahead log, in the header's read and write versions
     try:
         with atomic_write(path, replace=False) as file:
             file.write(content)
+        path.with_name(GENERATION_FILE).unlink(missing_ok=True)  # of an earlier database
     except FileExistsError:
         pass
 
@@ -128,14 +155,55 @@ def read_about(path: Path) -> dict[str, Any] | None:
                     f"{path} has schema version {version}, but this release reads version "
                     f"{SCHEMA_VERSION}. Use the release that wrote it, or create it again."
                 )
-            (text,) = connection.execute("SELECT value FROM meta WHERE name = 'about'").fetchone()
-        about = dict(json.loads(text))
-        about["n_bits"] = check_n_bits(about["n_bits"])
+            row = connection.execute("SELECT * FROM meta WHERE name = 'about'").fetchone()
+            if row is None or row[2] != row_checksum("meta", *row[:2]):
+                raise damaged("its description is damaged")
+            about = dict(json.loads(row[1]))
+            about["n_bits"] = check_n_bits(about["n_bits"])
+            if _schema_of(connection) != _expected_schema(about["n_bits"]):
+                raise damaged("its schema is damaged")
         return about
 
 
+def _schema_of(connection: sqlite3.Connection) -> list[Any]:
+    # ANALYZE, which any user of the file can run, adds tables of statistics.
+    sql = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat%'"
+    return sorted(connection.execute(sql).fetchall(), key=repr)
+
+
+@cache
+def _expected_schema(n_bits: int) -> list[Any]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(_schema(n_bits))
+        return _schema_of(connection)
+
+
+def _schema(n_bits: int) -> str:
+    numbers = {"application_id": APPLICATION_ID, "version": SCHEMA_VERSION}
+    return SCHEMA.format(width=-(-n_bits // 8), **numbers)
+
+
+def write_about(connection: sqlite3.Connection, about: dict[str, Any]) -> None:
+    """Store the description of a collection."""
+    row = ("about", json.dumps(about))
+    sql = "INSERT OR REPLACE INTO meta VALUES (?, ?, ?)"
+    connection.execute(sql, (*row, row_checksum("meta", *row)))
+
+
+def log_changes(
+    connection: sqlite3.Connection, runs: Iterable[tuple[int, int]], version: int
+) -> None:
+    """Add runs of changed ids to the change log, from a version on."""
+    token = secrets.randbits(62)
+    rows = ((at, *run, token) for at, run in enumerate(runs, start=version))
+    connection.executemany(
+        "INSERT INTO changes VALUES (?, ?, ?, ?, ?)",
+        ((*row, row_checksum("changes", *row)) for row in rows),
+    )
+
+
 def insert_entries(connection: sqlite3.Connection, entries: Entries) -> None:
-    """Insert entries whose ids are unused."""
+    """Insert entries whose ids are unused, and count them."""
     ids, empty = entries.ids.tolist(), Item()
     items = entries.items or [empty] * len(ids)
     codes: dict[str, list[bytes | None]] = {name: [None] * len(ids) for name in MODALITIES}
@@ -144,16 +212,15 @@ def insert_entries(connection: sqlite3.Connection, entries: Entries) -> None:
         for at, row in enumerate(rows.tolist()):
             codes[modality][row] = packed[at * width : (at + 1) * width]
     numbered = list(zip(ids, items, strict=True))
-    tables: dict[str, Iterable[tuple[Any, ...]]] = {
-        "items": (
-            (
-                *(number, item.key, item.text, item.path),
-                *(_as_json(list(item.labels)), _as_json(dict(item.metadata))),
-                *(item.stamp, item.content),
-            )
-            for number, item in numbered
-        ),
-        "codes": zip(ids, *codes.values(), strict=True),
+    of_codes = _checksums_of(entries).tolist()
+    of_items, changes = list[tuple[Any, ...]](), Changes()
+    for number, item in numbered:
+        row = _item_row(number, item)
+        of_items.append((*row, item_checksum(row)))
+        changes.add_item(number, item.key, {*item.labels}, dict(item.metadata), of_items[-1][-1])
+    changes.add(CODES, sum(of_codes), n=len(ids))
+    changes.write(connection)
+    parts = {
         "continuous_codes": (
             (number, item.image_continuous, item.text_continuous)
             for number, item in numbered
@@ -162,6 +229,11 @@ def insert_entries(connection: sqlite3.Connection, entries: Entries) -> None:
         "thumbnails": (
             (number, item.thumbnail) for number, item in numbered if item.thumbnail is not None
         ),
+    }
+    tables: dict[str, Iterable[tuple[Any, ...]]] = {
+        "items": of_items,
+        "codes": zip(ids, *codes.values(), of_codes, strict=True),
+        **{table: _with_checksums(table, rows) for table, rows in parts.items()},
         "labels": ((number, label) for number, item in numbered for label in {*item.labels}),
         "fields": (
             (number, name, kind_of(value), value)
@@ -176,168 +248,78 @@ def insert_entries(connection: sqlite3.Connection, entries: Entries) -> None:
 
 
 _N_COLUMNS = {
-    **{"items": 8, "codes": 3, "continuous_codes": 3},
-    **{"thumbnails": 2, "labels": 2, "fields": 4},
+    **{"items": 10, "codes": 4, "continuous_codes": 4},
+    **{"thumbnails": 3, "labels": 2, "fields": 4},
 }
+
+
+def _with_checksums(table: str, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    return ((*row, row_checksum(table, *row)) for row in rows)
+
+
+def _item_row(number: int, item: Item) -> tuple[Any, ...]:
+    """Return the values of a row of items, without the checksum."""
+    continuous = item.image_continuous is not None or item.text_continuous is not None
+    return (
+        *(number, item.key, item.text, item.path),
+        *(_as_json(list(item.labels)), _as_json(dict(item.metadata))),
+        *(item.stamp, item.content),
+        (item.thumbnail is not None) + 2 * continuous,
+    )
 
 
 def _as_json(value: list[str] | dict[str, Any]) -> str:
     return json.dumps(value) if value else ("[]" if isinstance(value, list) else "{}")
 
 
-_COLUMNS = {
-    **{name: f"items.{name}" for name in ("key", "text", "labels", "metadata", "path")},
-    **{name: f"items.{name}" for name in ("stamp", "content")},
-    "thumbnail": "thumbnails.jpeg",
-    "image_continuous": "continuous_codes.image",
-    "text_continuous": "continuous_codes.text",
-}
+def _checksums_of(entries: Entries) -> NDArray[np.int64]:
+    """Return the checksums of the codes of entries."""
+    kinds, packed = np.zeros(len(entries), np.uint8), []
+    width = next((codes.packed.shape[1] for codes in entries.codes.values()), 0)
+    for bit, modality in enumerate(MODALITIES):
+        of_modality = np.zeros((len(entries), width), np.uint8)
+        if modality in entries.codes:
+            rows = entries.rows[modality]
+            of_modality[rows] = entries.codes[modality].packed
+            kinds[rows] |= np.uint8(1 << bit)
+        packed.append(of_modality)
+    return code_checksums(entries.ids, kinds, packed)
 
 
-@cache
-def select_items(fields: tuple[str, ...], columns: str = "items.id") -> str:
-    """Return the statement that reads some columns and then fields of items, without WHERE."""
-    names = [columns, *(_COLUMNS[field] for field in fields)]
-    joins = [
-        f"LEFT JOIN {table} ON {table}.id = items.id"
-        for table in ("thumbnails", "continuous_codes")
-        if any(name.startswith(table) for name in names)
-    ]
-    return f"SELECT {', '.join(names)} FROM items {' '.join(joins)}"
-
-
-def read_items(fields: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[Item]:
-    """Return items from rows that end with the values of their fields."""
-    if not rows or not fields:
-        return [Item()] * len(rows)
-    columns: list[Any] = list(zip(*rows, strict=True))[-len(fields) :]
-    for at, name in enumerate(fields):
-        if name in ("labels", "metadata"):
-            parsed = json.loads(f"[{','.join(columns[at])}]")  # faster than one by one
-            columns[at] = list(map(tuple, parsed)) if name == "labels" else parsed
-    return [
-        Item.stored(dict(zip(fields, values, strict=True))) for values in zip(*columns, strict=True)
-    ]
-
-
-def read_batch(
-    connection: sqlite3.Connection, n_bits: int, after: int, size: int, fields: Sequence[str]
-) -> Entries | None:
-    """Return the next ``size`` entries with ids above ``after``; None if there are none."""
-    columns = select_items(tuple(fields), "items.id, codes.image, codes.text")
-    rows = connection.execute(
-        f"{columns} JOIN codes ON codes.id = items.id WHERE items.id > ? ORDER BY items.id LIMIT ?",
-        (after, size),
-    ).fetchall()
-    if not rows:
-        return None
-    codes, places = {}, {}
-    for column, modality in enumerate(MODALITIES, start=1):
-        coded = [row for row, values in enumerate(rows) if values[column] is not None]
-        places[modality] = np.array(coded, dtype=np.int64)
-        packed = b"".join(rows[row][column] for row in coded)
-        codes[modality] = _as_codes(packed, len(coded), n_bits)
-    ids = np.array([values[0] for values in rows], dtype=np.int64)
-    return Entries(ids, codes, places, read_items(fields, rows))
-
-
-def newest_version(connection: sqlite3.Connection) -> int:
-    """Return the version of the latest write."""
-    return int(connection.execute("SELECT max(version) FROM changes").fetchone()[0])
-
-
-def count_items(connection: sqlite3.Connection) -> int:
-    """Return the number of items: the stored one, if it belongs to the latest write."""
-    row = connection.execute("SELECT value FROM meta WHERE name = 'items'").fetchone()
-    if row is not None:
-        version, n_items = json.loads(row[0])
-        if version == newest_version(connection):
-            return int(n_items)
-    return int(connection.execute("SELECT count(*) FROM codes").fetchone()[0])
-
-
-def store_count(connection: sqlite3.Connection, n_items: int) -> None:
-    """Store the number of items after a write: counting a million takes milliseconds."""
-    value = json.dumps([newest_version(connection), n_items])
-    connection.execute("INSERT OR REPLACE INTO meta VALUES ('items', ?)", (value,))
-
-
-def find_damage(connection: sqlite3.Connection) -> Iterator[str]:
-    """Yield what is wrong with a database: damaged pages, violated constraints, stray rows."""
-    for (line,) in connection.execute("PRAGMA integrity_check"):
-        if line != "ok":
-            yield line
-    for table, number, parent, _ in connection.execute("PRAGMA foreign_key_check"):
-        yield f"{table} has a row {number or ''} that belongs to none of {parent}"
-    for (number,) in connection.execute("SELECT id FROM items EXCEPT SELECT id FROM codes"):
-        yield f"item {number} has no code"
-    items = connection.execute("SELECT id, labels, metadata FROM items ORDER BY id")
-    last = -1
-    while rows := items.fetchmany(10_000):
-        span, last = (last, rows[-1][0]), rows[-1][0]
-        expected: dict[str, set[tuple[Any, ...]]] = {
-            "labels": {(row[0], label) for row in rows for label in json.loads(row[1])},
-            "fields": {
-                (row[0], name, kind_of(value), value)
-                for row in rows
-                for name, value in json.loads(row[2]).items()
-            },
-        }
-        for table, wanted in expected.items():
-            sql = f"SELECT * FROM {table} WHERE id > ? AND id <= ?"
-            for wrong in wanted.symmetric_difference(connection.execute(sql, span)):
-                yield f"the {table} of item {wrong[0]} differ from those in the table of {table}"
-    (n_items,) = connection.execute("SELECT count(*) FROM codes").fetchone()
-    if n_items != count_items(connection):
-        yield f"{count_items(connection)} items are recorded, but {n_items} are stored"
-
-
-CHANGED = """id IN (
-    SELECT codes.id FROM changes JOIN codes ON codes.id BETWEEN first AND last WHERE version > ?
-)"""
-"""Condition on codes: written after a version and not deleted since."""
-
-
-def read_codes(
-    connection: sqlite3.Connection, n_bits: int, where: str = "TRUE", *parameters: int
-) -> dict[str, tuple[NDArray[np.int64], Codes]]:
-    """Return ids, ascending, and codes of each modality that meet a condition.
-
-    SQLite concatenates ids and codes into a few long strings, which takes half the time of
-    fetching rows.
-    """
-    spans, start = [], -1
-    last = f"SELECT id FROM codes WHERE {where} AND id > ? ORDER BY id LIMIT 1 OFFSET {ROWS - 1}"
-    while (row := connection.execute(last, (*parameters, start)).fetchone()) is not None:
-        spans.append((start, row[0]))
-        start = row[0]
-    spans.append((start, LARGEST_ID))
-    found = {}
-    for modality in MODALITIES:
+def delete_items(connection: sqlite3.Connection, ids: Sequence[int]) -> None:
+    """Delete items, and subtract them from the totals; refuse to delete damaged ones."""
+    changes = Changes()
+    for start in range(0, len(ids), BATCH):
+        some = ids[start : start + BATCH]
         sql = (
-            f"SELECT group_concat(id), group_concat(hex({modality}), '') FROM codes "
-            f"WHERE {where} AND {modality} IS NOT NULL AND id > ? AND id <= ?"
+            f"SELECT {SELECTED}, codes.checksum FROM items JOIN codes ON codes.id = items.id "
+            "WHERE items.id IN (SELECT value FROM json_each(?))"
         )
-        ids, packed = [], bytearray()
-        for span in spans:
-            numbers, codes = connection.execute(sql, (*parameters, *span)).fetchone()
-            ids.append(parse_ids(numbers))
-            packed += bytes.fromhex(codes or "")
-        every = np.concatenate(ids)
-        found[modality] = every, _as_codes(packed, len(every), n_bits)
-    return found
+        rows, damage = fetch(connection, sql, (json.dumps(some),)), dict[int, str]()
+        items = read_items(("key", "labels", "metadata"), [row[:-1] for row in rows], damage)
+        for number in set(some) - items.keys():
+            problem = damage.get(number, "its row or its code is missing")
+            raise damaged(f"item {number} cannot be replaced or deleted, since {problem}")
+        for row in rows:
+            item = items[row[0]]
+            labels, metadata = {*item.labels}, dict(item.metadata)
+            changes.add_item(row[0], item.key, labels, metadata, row[-2], sign=-1)
+            changes.add(CODES, row[-1], sign=-1)
+    changes.write(connection)
+    connection.executemany("DELETE FROM items WHERE id = ?", ((number,) for number in ids))
 
 
-_EMPTY_IDS = np.empty(0, dtype=np.int64)
+def log_ids(connection: sqlite3.Connection, ids: NDArray[np.int64]) -> None:
+    """Add ascending ids to the change log, and remove its oldest rows."""
+    log_changes(connection, as_runs(ids), newest(connection).version + 1)
+    connection.execute(
+        "DELETE FROM changes WHERE version <= (SELECT max(version) FROM changes) - ?",
+        (LOG_ROWS,),
+    )
 
 
-def parse_ids(text: str | None) -> NDArray[np.int64]:
-    """Return the ids that ``group_concat(id)`` joined."""
-    return np.fromstring(text, dtype=np.int64, sep=",") if text else _EMPTY_IDS
-
-
-def _as_codes(packed: bytes | bytearray, n: int, n_bits: int) -> Codes:
-    return Codes(np.frombuffer(packed, dtype=np.uint8).reshape(n, -(-n_bits // 8)), n_bits)
+BATCH = 10_000
+"""Items that are read at a time to count them."""
 
 
 def as_runs(ids: NDArray[np.int64]) -> list[tuple[int, int]]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, is_dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -15,12 +17,16 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from corrhash._files import atomic_write, backup_path, make_folder
+from corrhash._model_files import AGAIN, Keys, loading, read_file, read_json, write_json
 from corrhash.codes import Codes, check_n_bits
 from corrhash.datasets.base import PairedDataset, RetrievalSplit, is_empty_text
 from corrhash.errors import InputError
 
 HASHER_FILE = "hasher.json"
-FORMAT = "corrhash hasher 1"
+FORMAT = "corrhash hasher 2"
+KEYS: Keys = {"method": str, "params": dict, "arrays": str, "learned": dict}
+ARRAYS = re.compile(r"arrays-([0-9a-f]{16})\.safetensors")
+LEARNED = re.compile(r"[a-z][a-z0-9_]*_")  # a stranger's arrays must not replace anything else
 
 RankedBy = Literal["hamming", "cosine"]
 
@@ -55,6 +61,9 @@ class Hasher(ABC):
     image_features: ClassVar[str | None] = "simple"
 
     n_bits: int
+
+    _folder: Path | None = None  # of a loaded model
+    _local_only = False  # whether networks may be built from files on this machine only
 
     @abstractmethod
     def _fit(self, pairs: PairedDataset, validation: PairedDataset | None) -> None:
@@ -101,6 +110,7 @@ class Hasher(ABC):
         if not self.needs_labels:
             pairs = pairs.without_labels()
             validation = None if validation is None else validation.without_labels()
+        self._folder, self._local_only = None, False
         self._fit(pairs, validation)
         return self
 
@@ -161,12 +171,18 @@ class Hasher(ABC):
     def embed_image(self, images: Any) -> np.ndarray:
         """Return (n, n_bits) continuous codes of images; their signs are the codes."""
         self._check_fitted()
-        return self._embed_image(images)
+        with self._using():
+            return self._embed_image(images)
 
     def embed_text(self, texts: Any) -> np.ndarray:
         """Return (n, n_bits) continuous codes of texts; their signs are the codes."""
         self._check_fitted()
-        return self._embed_text(texts)
+        with self._using():
+            return self._embed_text(texts)
+
+    def _using(self) -> AbstractContextManager[None]:
+        """Report errors of a loaded model as such; those of a fitted one are bugs of its class."""
+        return nullcontext() if self._folder is None else loading(self._folder)
 
     def encode_image(self, images: Any) -> Codes:
         """Return the binary codes of images."""
@@ -249,43 +265,49 @@ class Hasher(ABC):
         content = save({name: np.asarray(a, order="C") for name, a in self.learned().items()})
         arrays = _arrays_name(content)
         description = {
-            "format": FORMAT,
             "method": self.import_path,
             "params": self.plain_params(),
             "arrays": arrays,
             "learned": self._description(),
         }
-        text = json.dumps(description, indent=1, default=_plain)
+        plain = json.loads(json.dumps(description, default=_plain))
         with atomic_write(folder / arrays) as file:
             file.write(content)
-        with atomic_write(folder / HASHER_FILE) as file:
-            file.write(text.encode())
-        for old in folder.glob("arrays-*.safetensors"):
-            if old.name != arrays:
-                old.unlink()
+        write_json(folder, HASHER_FILE, FORMAT, plain)
+        for old in {*folder.glob("arrays-*.safetensors")} - {folder / arrays}:
+            old.unlink()
 
     @classmethod
-    def load(cls, folder: str | Path) -> Hasher:
+    def load(cls, folder: str | Path, *, allow_download: bool = False) -> Hasher:
         """Load a model that :meth:`save` wrote.
 
         ``Hasher.load`` loads all methods in ``METHODS``; load your own method with its class,
         ``MyHasher.load``. If the model was exported to ONNX, ``Hasher.load`` encodes images with
         the exported network, which does not need PyTorch.
+
+        The files of an encoder that the model names must be on this machine, unless
+        ``allow_download`` is set.
         """
-        description = read_description(Path(folder))
+        folder = Path(folder)
+        description = read_description(folder)
         method = cls._method_of(folder, description["method"])
-        try:
-            hasher: Hasher = method._from_params(description["params"])
-        except TypeError as error:
-            raise InputError(
-                f"The model in {folder} has parameters of another version ({error}). "
-                "Train the model again."
-            ) from error
-        arrays = read_arrays(Path(folder) / description["arrays"])
-        hasher._restore(arrays, description["learned"])
-        if cls is Hasher:
-            hasher._use_exported(Path(folder), description)
+        with loading(folder):
+            try:
+                hasher: Hasher = method._from_params(description["params"])
+            except TypeError as error:
+                raise InputError(
+                    f"The model in {folder} has parameters of another version ({error}). "
+                    "Train the model again."
+                ) from error
+            check_n_bits(hasher.n_bits)
+            hasher._restore(read_arrays(folder, description["arrays"]), description["learned"])
+            if cls is Hasher:
+                hasher._use_exported(folder, description)
+        hasher._folder, hasher._local_only = folder, not allow_download
         return hasher
+
+    def verify(self, folder: Path) -> None:  # noqa: B027
+        """Verify files of a model folder that :meth:`load` does not read; most have none."""
 
     @classmethod
     def _method_of(cls, folder: str | Path, saved: str) -> type[Hasher]:
@@ -314,6 +336,9 @@ class Hasher(ABC):
 
     def _restore(self, arrays: dict[str, np.ndarray], description: dict[str, Any]) -> None:
         """Set what was learned from a saved model."""
+        for name in arrays:
+            if LEARNED.fullmatch(name) is None:
+                raise InputError(f"The model has an array {name[:60]!r} that no method learns.")
         vars(self).update(arrays)
 
     def _use_exported(self, folder: Path, description: dict[str, Any]) -> None:  # noqa: B027
@@ -351,38 +376,23 @@ def _plain(value: Any) -> Any:
 
 def read_description(folder: Path) -> dict[str, Any]:
     """Read and validate ``hasher.json``."""
-    path = folder / HASHER_FILE
+    if folder.is_file():
+        raise InputError(f"{folder} is a file, not a model folder.")
     try:
-        description = json.loads(path.read_bytes())
+        return read_json(folder, HASHER_FILE, FORMAT, KEYS)
     except FileNotFoundError as error:
         old = backup_path(folder.absolute())
         way = f"The previous model is in {old}: rename it." if old.exists() else "Train one first."
         raise InputError(f"Found no model in {folder}: {HASHER_FILE} is missing. {way}") from error
-    except NotADirectoryError as error:
-        raise InputError(f"{folder} is a file, not a model folder.") from error
-    except (ValueError, OSError) as error:
-        raise InputError(f"{path} is damaged ({error}). Train the model again.") from error
-    if not isinstance(description, dict) or description.get("format") != FORMAT:
-        found = description.get("format") if isinstance(description, dict) else description
-        raise InputError(
-            f"{path} has format {found!r}, but this version reads {FORMAT!r}. "
-            "Train the model again."
-        )
-    missing = {"method", "params", "arrays", "learned"} - set(description)
-    if missing:
-        raise InputError(f"{path} is damaged ({min(missing)} is missing). Train the model again.")
-    return description
 
 
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Read the learned arrays and verify their checksum."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError as error:
-        raise InputError(f"The model file {path} is missing. Copy the whole folder.") from error
-    if path.name != _arrays_name(content):
-        raise InputError(f"{path} is damaged: its checksum differs. Train the model again.")
-    return load(content)
+def read_arrays(folder: Path, name: str) -> dict[str, np.ndarray]:
+    """Read the learned arrays and verify their checksum, which is part of the name."""
+    found = ARRAYS.fullmatch(name)
+    if found is None:
+        problem = f"names the arrays {name[:60]!r}, expected arrays-CHECKSUM.safetensors"
+        raise InputError(f"{folder / HASHER_FILE} {problem}. {AGAIN}")
+    return load(read_file(folder, name, found.group(1)))
 
 
 def _arrays_name(content: bytes) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from corrhash._model_files import check_keys
 from corrhash.datasets.base import PairedDataset, n_rows
 from corrhash.errors import InputError, optional_packages
 from corrhash.methods.base import Hasher
@@ -137,12 +138,12 @@ class NetworkHasher(Hasher):
         """Return a new network for vectors of a length; None for raw images and strings."""
         from corrhash.networks.hashing_network import make_image_network, make_text_network
 
+        how = {"local_only": self._local_only}
         if modality == "image":
-            network = make_image_network(self.networks, n_features, self.n_bits)
+            network = make_image_network(self.networks, n_features, self.n_bits, **how)
         else:
-            network = make_text_network(
-                self.networks, n_features, self.n_bits, embedding=self._text_embedding
-            )
+            how["embedding"] = self._text_embedding
+            network = make_text_network(self.networks, n_features, self.n_bits, **how)
         network.hash.bounded = self.bounded
         return network
 
@@ -235,11 +236,17 @@ class NetworkHasher(Hasher):
         if self._exported is not None:
             self._exported.copy_to(Path(folder))
 
+    def verify(self, folder: Path) -> None:
+        if self._exported is not None:
+            self._exported.verify()
+
     def _description(self) -> dict[str, Any]:
         return {"inputs": self.inputs_, "history": self.history_}
 
     def _restore(self, arrays: dict[str, np.ndarray], description: dict[str, Any]) -> None:
-        self.inputs_ = description["inputs"]
+        check_keys(description, {"inputs": dict, "history": list}, "The description")
+        widths = {"image": (int, type(None)), "text": (int, type(None))}
+        self.inputs_ = check_keys(description["inputs"], widths, "The description of inputs")
         self.history_ = description["history"]
         networks = ("image.", "text.")
         self.arrays_ = {name: a for name, a in arrays.items() if name.startswith(networks)}

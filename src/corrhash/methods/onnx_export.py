@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import warnings
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ import torch
 from torch import nn
 
 from corrhash._files import atomic_write
+from corrhash._model_files import write_json
 from corrhash.codes import Codes
 from corrhash.datasets.base import PairedDataset, n_rows
 from corrhash.errors import InputError, optional_packages
@@ -68,13 +68,11 @@ def export_onnx(folder: str | Path, method: type[Hasher] = Hasher) -> list[Path]
         "text": _export(folder, "text", hasher.text_network_, hasher.inputs_["text"]),
     }
     content = {
-        "format": FORMAT,
         "arrays": description["arrays"],
         "ranked_by": hasher.ranked_by,
         **{modality: asdict(network) for modality, network in exported.items()},
     }
-    with atomic_write(folder / ONNX_FILE) as file:
-        file.write(json.dumps(content, indent=1).encode())
+    write_json(folder, ONNX_FILE, FORMAT, content)
     files = [folder / network.file for network in exported.values()]
     for old in folder.glob("*.onnx"):
         if old not in files:
@@ -205,7 +203,7 @@ def compare(folder: Path, trained: NetworkHasher, pairs: PairedDataset) -> list[
         values = getattr(pairs, f"{modality}s")
         inputs = (image_inputs if modality == "image" else text_inputs)(values, network.body)
         expected = trained._embed(network, inputs, n_rows(values))
-        run = OnnxNetwork(folder / entry.file, entry.sha256)
+        run = OnnxNetwork(folder, entry)
         found.append(
             difference(modality, expected, run.outputs(inputs, n_rows(values), trained.n_bits))
         )

@@ -6,8 +6,6 @@ Runtime runs them: ``pip install 'corrhash[onnx]'``.
 
 from __future__ import annotations
 
-import json
-import shutil
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -16,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from corrhash._files import atomic_write, file_sha256
+from corrhash._files import atomic_write
+from corrhash._model_files import Keys, check_keys, check_name, read_file, read_json
 from corrhash.datasets.base import n_rows
 from corrhash.errors import InputError
 from corrhash.networks.inputs import ENCODE_SIZE, ImageInputs, Inputs, padded_batches
@@ -24,7 +23,19 @@ from corrhash.networks.onnx_encoder import open_session
 from corrhash.networks.preprocessing import Preprocessing
 
 ONNX_FILE = "onnx.json"
-FORMAT = "corrhash onnx 1"
+FORMAT = "corrhash onnx 2"
+KEYS: Keys = {"arrays": str, "ranked_by": str, "image": dict, "text": dict}
+NETWORK_KEYS: Keys = {
+    **{"file": str, "sha256": str},
+    **{"columns": (int, type(None)), "preprocessing": (dict, type(None))},
+}
+PREPROCESSING_KEYS: Keys = {
+    **{"resize": int, "crop": int, "keep_aspect": bool, "resample": int},
+    **{"mean": list, "std": list},
+}
+
+EXTERNAL = b"\x0a\x08location"
+"""The key, as ONNX files contain it, of the path of another file with the values of a tensor."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,11 @@ class ExportedNetworks:
     image: ExportedNetwork
     text: ExportedNetwork
 
+    @property
+    def networks(self) -> tuple[ExportedNetwork, ExportedNetwork]:
+        """Both networks, images first."""
+        return self.image, self.text
+
     def image_outputs(self, images: Any, n_bits: int) -> np.ndarray:
         """Return (n, n_bits) continuous codes of raw images."""
         settings = self.image.preprocessing or {}
@@ -61,26 +77,35 @@ class ExportedNetworks:
 
     @cached_property
     def _image_network(self) -> OnnxNetwork:
-        return OnnxNetwork(self.folder / self.image.file, self.image.sha256)
+        return OnnxNetwork(self.folder, self.image)
+
+    def verify(self) -> None:
+        """Verify the checksums of the files."""
+        for network in self.networks:
+            read_file(self.folder, network.file, network.sha256)
 
     def copy_to(self, folder: Path) -> None:
-        """Copy the files to another model folder; ``onnx.json`` is written last."""
+        """Copy the verified files to another model folder; ``onnx.json`` is written last."""
         if folder.samefile(self.folder):
             return
-        for name in (self.image.file, self.text.file, ONNX_FILE):
-            with (self.folder / name).open("rb") as source, atomic_write(folder / name) as target:
-                shutil.copyfileobj(source, target)
+        contents = {one.file: read_file(self.folder, one.file, one.sha256) for one in self.networks}
+        for name, content in {**contents, ONNX_FILE: read_file(self.folder, ONNX_FILE)}.items():
+            with atomic_write(folder / check_name(folder, name)) as target:
+                target.write(content)
 
 
 class OnnxNetwork:
     """A network run by ONNX Runtime, after verifying the checksum of its file."""
 
-    def __init__(self, path: Path, sha256: str) -> None:
-        if not path.exists():
-            raise InputError(f"The model file {path} is missing. Copy the whole folder.")
-        if file_sha256(path) != sha256:
-            raise InputError(f"{path} is damaged: its checksum differs. Export the model again.")
-        self._session = open_session(path, "Encoding with an exported model")
+    def __init__(self, folder: Path, network: ExportedNetwork) -> None:
+        content = read_file(folder, network.file, network.sha256)
+        if EXTERNAL in content:
+            raise InputError(
+                f"{folder / network.file} refers to other files, which exported models never do. "
+                "Export the model again."
+            )
+        path = folder / network.file
+        self._session = open_session(path, "Encoding with an exported model", content=content)
 
     def outputs(self, inputs: Inputs, n: int, width: int) -> np.ndarray:
         """Return (n, width) outputs, computed in batches of a fixed size."""
@@ -100,18 +125,26 @@ def find_exported(folder: Path, model: dict[str, Any]) -> ExportedNetworks | Non
 
     Networks exported from an earlier model in the same folder are ignored.
     """
-    path = folder / ONNX_FILE
-    if not path.exists():
-        return None
     if not has_runtime() and find_spec("torch") is not None:
         return None  # PyTorch runs the trained networks themselves
     try:
-        exported = json.loads(path.read_bytes())
-        if exported["format"] != FORMAT:
-            raise ValueError(f"format {exported['format']!r}, not {FORMAT!r}")
-        if exported["arrays"] != model["arrays"]:
-            return None
-        networks = (ExportedNetwork(**exported[modality]) for modality in ("image", "text"))
-        return ExportedNetworks(folder, *networks)
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path} is damaged ({error}). Export the model again.") from error
+        exported = read_json(folder, ONNX_FILE, FORMAT, KEYS)
+    except FileNotFoundError:
+        return None
+    if exported["arrays"] != model["arrays"]:
+        return None
+    return ExportedNetworks(
+        folder, *(_network(folder, exported, modality) for modality in ("image", "text"))
+    )
+
+
+def _network(folder: Path, exported: dict[str, Any], modality: str) -> ExportedNetwork:
+    """Return the checked entry of a network."""
+    where = f"The {modality} network in {folder / ONNX_FILE}"
+    network = ExportedNetwork(**check_keys(exported[modality], NETWORK_KEYS, where))
+    check_name(folder, network.file)
+    if len(network.sha256) != 64:
+        raise InputError(f"{where} needs a SHA-256 of 64 digits, got {network.sha256[:70]!r}.")
+    if network.preprocessing is not None:
+        check_keys(network.preprocessing, PREPROCESSING_KEYS, where)
+    return network

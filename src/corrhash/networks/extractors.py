@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,18 +38,21 @@ BATCH_SIZE = 16
 """One size for all batches, so that the features of an image do not depend on its batch."""
 
 
-def open_backbone(name: str, weights: str | None) -> BackboneFeatures:
-    """Return the features called ``alexnet-<stage>`` or ``hf:<folder or hub id>``."""
+def open_backbone(name: str, weights: str | None, *, local_only: bool = False) -> BackboneFeatures:
+    """Return the features called ``alexnet-<stage>`` or ``hf:<folder or hub id>``.
+
+    With ``local_only``, nothing is downloaded.
+    """
     default_device()  # fails now rather than after downloading the weights
     if name.startswith(HUB_PREFIX):
-        return HubFeatures(name.removeprefix(HUB_PREFIX))
-    return AlexNetFeatures(name.removeprefix("alexnet-"), str(weights))
+        return HubFeatures(name.removeprefix(HUB_PREFIX), local_only)
+    return AlexNetFeatures(name.removeprefix("alexnet-"), str(weights), local_only)
 
 
-def open_text_backbone(source: str) -> HubTextFeatures:
+def open_text_backbone(source: str, *, local_only: bool = False) -> HubTextFeatures:
     """Return the features of a Hugging Face text encoder."""
     default_device()
-    return HubTextFeatures(source)
+    return HubTextFeatures(source, local_only)
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ class HubTextFeatures:
     """(n, n_features) features of texts, scaled to unit length, by a Hugging Face encoder."""
 
     source: str
+    local_only: bool = False
 
     @property
     def name(self) -> str:
@@ -65,7 +70,7 @@ class HubTextFeatures:
     @cached_property
     def sha256(self) -> str:
         """SHA-256 of the weights and the tokenizer."""
-        return hub_sha256(self.source, TOKENIZER_FILES)
+        return hub_sha256(self.source, TOKENIZER_FILES, local_only=self.local_only)
 
     @cached_property
     def key(self) -> str:
@@ -76,7 +81,7 @@ class HubTextFeatures:
     def network(self) -> HubTextEncoder:
         """The encoder with its weights."""
         with torch.random.fork_rng(devices=[]):
-            return HubTextEncoder(self.source)
+            return HubTextEncoder(self.source, local_only=self.local_only)
 
     @property
     def n_features(self) -> int:
@@ -176,6 +181,7 @@ class AlexNetFeatures(BackboneFeatures):
 
     stage: str
     weights: str
+    local_only: bool = False
 
     preprocessing = AlexNet.preprocessing
 
@@ -185,7 +191,11 @@ class AlexNetFeatures(BackboneFeatures):
 
     @cached_property
     def sha256(self) -> str:
-        return file_sha256(find_weights(self.weights))
+        return file_sha256(self._path)
+
+    @property
+    def _path(self) -> Path:
+        return find_weights(self.weights, local_only=self.local_only)
 
     @property
     def n_features(self) -> int:
@@ -195,7 +205,7 @@ class AlexNetFeatures(BackboneFeatures):
     def network(self) -> nn.Module:
         with torch.random.fork_rng(devices=[]):  # keep the caller's random state
             network = AlexNet()
-        loaded = network.load_weights(self.weights)
+        loaded = network.load_weights(self._path)
         needed = AlexNet.weights_of_stage[self.stage]
         lacking = [name for name in loaded.from_scratch if name.startswith(needed)]
         if lacking:
@@ -214,6 +224,7 @@ class HubFeatures(BackboneFeatures):
     """The pooled output of a Hugging Face image encoder."""
 
     source: str
+    local_only: bool = False
 
     @property
     def name(self) -> str:
@@ -221,11 +232,11 @@ class HubFeatures(BackboneFeatures):
 
     @cached_property
     def preprocessing(self) -> Preprocessing:
-        return hub_preprocessing(self.source)
+        return hub_preprocessing(self.source, local_only=self.local_only)
 
     @cached_property
     def sha256(self) -> str:
-        return hub_sha256(self.source, CONFIGURATIONS)
+        return hub_sha256(self.source, CONFIGURATIONS, local_only=self.local_only)
 
     @property
     def n_features(self) -> int:
@@ -234,7 +245,7 @@ class HubFeatures(BackboneFeatures):
     @cached_property
     def network(self) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
-            return HubImageEncoder(self.source)
+            return HubImageEncoder(self.source, local_only=self.local_only)
 
     def forward(self, images: Tensor) -> Tensor:
         return self.network(images)

@@ -100,8 +100,13 @@ class BackboneWithHead(Body):
         self.head.standardize.learn(torch.cat(features))
 
 
-def make_image_network(networks: Networks, n_inputs: int | None, n_bits: int) -> HashingNetwork:
-    """Build the image network; ``n_inputs`` is the length of feature vectors, None for images."""
+def make_image_network(
+    networks: Networks, n_inputs: int | None, n_bits: int, *, local_only: bool = False
+) -> HashingNetwork:
+    """Build the image network; ``n_inputs`` is the length of feature vectors, None for images.
+
+    With ``local_only``, an encoder that is not on this machine is not downloaded.
+    """
     if n_inputs is not None:
         _check_feature_settings(networks)
         body: Body = FeatureMLP(n_inputs, networks)
@@ -114,7 +119,7 @@ def make_image_network(networks: Networks, n_inputs: int | None, n_bits: int) ->
                 f"{networks.image} has a fixed image size, got image_size={networks.image_size}. "
                 "Remove it."
             )
-        body = HubImageEncoder(networks.image, frozen=networks.image_frozen)
+        body = HubImageEncoder(networks.image, frozen=networks.image_frozen, local_only=local_only)
         return HashingNetwork(body, n_bits, pretrained=True, frozen=networks.image_frozen)
     backbone = BACKBONES[networks.image]()
     if backbone.needs_head:
@@ -132,11 +137,17 @@ def make_image_network(networks: Networks, n_inputs: int | None, n_bits: int) ->
 
 
 def make_text_network(
-    networks: Networks, n_inputs: int | None, n_bits: int, *, embedding: bool = False
+    networks: Networks,
+    n_inputs: int | None,
+    n_bits: int,
+    *,
+    embedding: bool = False,
+    local_only: bool = False,
 ) -> HashingNetwork:
     """Build the text network; ``n_inputs`` is the length of vectors, None for strings.
 
-    ``embedding`` vectors come from a text encoder, the others count terms.
+    ``embedding`` vectors come from a text encoder, the others count terms. With ``local_only``, an
+    encoder that is not on this machine is not downloaded.
     """
     if n_inputs is not None and embedding:
         return HashingNetwork(
@@ -152,7 +163,7 @@ def make_text_network(
         )
     from corrhash.networks.transformers import HubTextEncoder
 
-    body = HubTextEncoder(networks.text, frozen=networks.text_frozen)
+    body = HubTextEncoder(networks.text, frozen=networks.text_frozen, local_only=local_only)
     return HashingNetwork(body, n_bits, pretrained=True, frozen=networks.text_frozen)
 
 

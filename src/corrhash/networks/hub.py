@@ -69,9 +69,10 @@ def check_online(what: str) -> None:
     """Raise an error if downloads are switched off."""
     if is_offline():
         raise InputError(
-            f"{what} is not on this machine, and downloads are switched off (--offline, or the "
-            "environment variable CORRHASH_OFFLINE). Allow the download, or pass a local folder: "
-            "corrhash encoders lists those that are usable."
+            f"{what} is not on this machine, and downloads are switched off: by --offline, by the "
+            "environment variable CORRHASH_OFFLINE, or because a saved model names it. Allow the "
+            "download (--allow-download), or pass a local folder: corrhash encoders lists those "
+            "that are usable."
         )
 
 

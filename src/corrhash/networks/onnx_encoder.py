@@ -50,8 +50,11 @@ def _origin(source: str) -> str:
     return source if path is None else str(path.absolute())
 
 
-def open_session(path: Path, purpose: str, threads: int = 0) -> Any:
-    """Return an ONNX Runtime session on the CPU; 0 threads are as many as there are cores."""
+def open_session(path: Path, purpose: str, threads: int = 0, content: bytes | None = None) -> Any:
+    """Return an ONNX Runtime session on the CPU; 0 threads are as many as there are cores.
+
+    ``content`` is that of the file, if it was read and verified before.
+    """
     with optional_packages(purpose):
         import onnxruntime
 
@@ -59,7 +62,8 @@ def open_session(path: Path, purpose: str, threads: int = 0) -> Any:
     options.log_severity_level = 3  # errors only: it warns about machines without a GPU
     options.intra_op_num_threads = threads
     try:
-        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        network = path if content is None else content
+        return onnxruntime.InferenceSession(network, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # the library raises many types
         reason = str(error).strip().splitlines()[0]
         raise InputError(f"Cannot load the network {path}: {reason}") from error

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from threading import RLock
 from types import ModuleType
 from typing import Any, Literal, Self
 
@@ -17,11 +18,13 @@ import torch
 from torch import Tensor
 
 from corrhash._files import file_sha256
+from corrhash._model_files import check_name
 from corrhash.errors import InputError, optional_packages
 from corrhash.networks import HUB_PREFIX
 from corrhash.networks.hub import announce_model
 from corrhash.networks.layers import Body
 from corrhash.networks.preprocessing import HUB_SETTINGS, Preprocessing, from_hub_settings
+from corrhash.networks.weights import NotDownloadedError
 
 Modality = Literal["image", "text"]
 
@@ -45,15 +48,18 @@ class HubEncoder(Body):
     ----------
     source : folder or hub id of a model, with or without the prefix ``hf:``.
     frozen : keep the weights; otherwise they are fine-tuned.
+    local_only : whether to download nothing.
     """
 
     modality: Modality
 
-    def __init__(self, source: str | Path, *, frozen: bool = True) -> None:
+    def __init__(
+        self, source: str | Path, *, frozen: bool = True, local_only: bool = False
+    ) -> None:
         super().__init__()
         self.source = str(source).removeprefix(HUB_PREFIX)
         self.frozen = frozen
-        self.model, self.pooling = _load_model(self.source, self.modality)
+        self.model, self.pooling = _load_model(self.source, self.modality, local_only)
         self.model.requires_grad_(not frozen)
         self.train(not frozen)
 
@@ -77,9 +83,11 @@ class HubImageEncoder(HubEncoder):
 
     modality = "image"
 
-    def __init__(self, source: str | Path, *, frozen: bool = True) -> None:
-        super().__init__(source, frozen=frozen)
-        self.preprocessing = hub_preprocessing(self.source)
+    def __init__(
+        self, source: str | Path, *, frozen: bool = True, local_only: bool = False
+    ) -> None:
+        super().__init__(source, frozen=frozen, local_only=local_only)
+        self.preprocessing = hub_preprocessing(self.source, local_only=local_only)
         image = torch.zeros(1, 3, self.preprocessing.crop, self.preprocessing.crop)
         self.n_features = _width(self, image)
 
@@ -93,9 +101,11 @@ class HubTextEncoder(HubEncoder):
 
     modality = "text"
 
-    def __init__(self, source: str | Path, *, frozen: bool = True) -> None:
-        super().__init__(source, frozen=frozen)
-        self.tokenizer = _load(_library().AutoTokenizer, self.source)
+    def __init__(
+        self, source: str | Path, *, frozen: bool = True, local_only: bool = False
+    ) -> None:
+        super().__init__(source, frozen=frozen, local_only=local_only)
+        self.tokenizer = _load(_library().AutoTokenizer, self.source, local_only)
         self.n_features = _width(self, self.tokenize(["a"]))
 
     def tokenize(self, texts: Sequence[str]) -> dict[str, Tensor]:
@@ -120,16 +130,17 @@ class HubTextEncoder(HubEncoder):
         return self._encode(tokens)
 
 
-def hub_preprocessing(source: str) -> Preprocessing:
+def hub_preprocessing(source: str, *, local_only: bool = False) -> Preprocessing:
     """Return the preprocessing of an image encoder."""
-    return as_preprocessing(_load(_library().AutoImageProcessor, source))
+    return as_preprocessing(_load(_library().AutoImageProcessor, source, local_only))
 
 
-def hub_sha256(source: str, names: Sequence[str]) -> str:
+def hub_sha256(source: str, names: Sequence[str], *, local_only: bool = False) -> str:
     """Return one checksum over an encoder's weights and its files of these names."""
+    _check_local(source, local_only)
     digest = hashlib.sha256()
-    for name in [*names, *_weight_files(source)]:
-        path = _hub_file(source, name)
+    for name in [*names, *_weight_files(source, local_only)]:
+        path = _hub_file(source, name, local_only)
         if path is not None:
             digest.update(f"{name} {file_sha256(path)}\n".encode())
     return digest.hexdigest()
@@ -148,13 +159,41 @@ def _library() -> ModuleType:
     return transformers
 
 
-def _load(kind: Any, source: str, **options: Any) -> Any:
+def _load(kind: Any, source: str, local_only: bool, **options: Any) -> Any:
     """Return ``kind.from_pretrained(source)``, without running code that comes with a model."""
-    announce_model(source)
+    _check_local(source, local_only)
+    if not local_only:
+        announce_model(source)
     try:
-        return kind.from_pretrained(source, trust_remote_code=False, **options)
+        with _offline(source, local_only):
+            return kind.from_pretrained(
+                source, trust_remote_code=False, local_files_only=local_only, **options
+            )
     except Exception as error:  # the library raises many types
         raise _cannot_load(f"{source!r} with {kind.__name__}", error) from error
+
+
+@contextmanager
+def _offline(source: str, local_only: bool) -> Iterator[None]:
+    """Keep the hub library off the network, which it contacts even to read local files."""
+    from huggingface_hub import constants
+
+    with _offline_lock:
+        before = constants.HF_HUB_OFFLINE
+        constants.HF_HUB_OFFLINE = before or local_only or Path(source).is_dir()
+        try:
+            yield
+        finally:
+            constants.HF_HUB_OFFLINE = before
+
+
+_offline_lock = RLock()
+
+
+def _check_local(source: str, local_only: bool) -> None:
+    """Raise an error if an encoder would have to be downloaded."""
+    if local_only and not Path(source).is_dir() and _hub_file(source, "config.json", True) is None:
+        raise NotDownloadedError(f"The model needs the encoder {HUB_PREFIX}{source}.")
 
 
 def _cannot_load(what: str, error: Exception) -> InputError:
@@ -165,10 +204,10 @@ def _cannot_load(what: str, error: Exception) -> InputError:
     )
 
 
-def _load_model(source: str, modality: Modality) -> tuple[Any, str]:
+def _load_model(source: str, modality: Modality, local_only: bool) -> tuple[Any, str]:
     """Return the model without the tower of the other modality, and the kind of pooling."""
     options = {"dtype": torch.float32, "output_loading_info": True}  # files may be float16
-    model, report = _load(_library().AutoModel, source, **options)
+    model, report = _load(_library().AutoModel, source, local_only, **options)
     other = _TOWERS["text" if modality == "image" else "image"]
     for name in other:
         if hasattr(model, f"get_{modality}_features") and hasattr(model, name):
@@ -178,47 +217,59 @@ def _load_model(source: str, modality: Modality) -> tuple[Any, str]:
     if lost:
         raise InputError(f"{source!r} lacks the weights {lost[0]!r}. Download or save it again.")
     # Classifiers and language models are saved without a pooler: it would be random here.
-    return model, "mean" if missing else _declared_pooling(source)
+    return model, "mean" if missing else _declared_pooling(source, local_only)
 
 
-def _hub_file(source: str, name: str) -> Path | None:
+def _hub_file(source: str, name: str, local_only: bool) -> Path | None:
     """Return the path of a model's file, downloaded if needed; None if the model lacks it."""
-    announce_model(source)
+    if not local_only:
+        announce_model(source)
     try:
-        path = _library().utils.cached_file(
-            source,
-            name,
-            _raise_exceptions_for_missing_entries=False,
-            _raise_exceptions_for_connection_errors=False,
-        )
+        with _offline(source, local_only):
+            path = _library().utils.cached_file(
+                source,
+                name,
+                local_files_only=local_only,
+                _raise_exceptions_for_missing_entries=False,
+                _raise_exceptions_for_connection_errors=False,
+            )
     except Exception as error:  # the library raises many types
         raise _cannot_load(repr(source), error) from error
     return None if path is None else Path(path)
 
 
-def _weight_files(source: str) -> list[str]:
+def _weight_files(source: str, local_only: bool) -> list[str]:
     """Return the names of a model's weights files, in the format that the library prefers."""
     for name in _WEIGHTS:
-        if _hub_file(source, name) is not None:
+        if _hub_file(source, name, local_only) is not None:
             return [name]
-        index = _hub_file(source, f"{name}.index.json")
+        index = _hub_file(source, f"{name}.index.json", local_only)
         if index is not None:
-            return sorted(set(json.loads(index.read_bytes())["weight_map"].values()))
+            listed = set(_read_config(index)["weight_map"].values())
+            return sorted(check_name(index.parent, name) for name in listed)
     raise InputError(
         f"{source!r} has no weights ({' or '.join(_WEIGHTS)}). Pass a folder that save_pretrained "
         "wrote, or the hub id of a model that can be downloaded."
     )
 
 
-def _declared_pooling(source: str) -> str:
+def _read_config(path: Path) -> Any:
+    """Return the content of a JSON file of a model."""
+    try:
+        return json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise _cannot_load(str(path), error) from error
+
+
+def _declared_pooling(source: str, local_only: bool) -> str:
     """Return the pooling that a sentence encoder declares: mean or first; pooler if it does not.
 
     sentence-transformers writes the file next to the model.
     """
-    path = _hub_file(source, "1_Pooling/config.json")
+    path = _hub_file(source, "1_Pooling/config.json", local_only)
     if path is None:
         return "pooler"
-    declared = json.loads(path.read_bytes())
+    declared = _read_config(path)
     mode = declared.get("pooling_mode")
     if declared.get("pooling_mode_cls_token") or mode == "cls":
         return "first"

@@ -25,6 +25,16 @@ CHUNK_BYTES = 1 << 20  # between two progress reports
 TIMEOUT = 30.0  # seconds without a byte
 
 
+class NotDownloadedError(InputError):
+    """Raised for an encoder that a saved model names and that is not on this machine."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(
+            f"{problem} It is not on this machine, and a model downloads nothing by itself. "
+            "Pass --allow-download (in Python: allow_download=True) to download it."
+        )
+
+
 def download(url: str, sha256: str, folder: Path) -> Path:
     """Download a file into ``folder`` unless it is there, and check it; return its path.
 
@@ -153,10 +163,16 @@ def load_weights(
     return LoadedWeights(str(source), tuple(name for name in wanted if name in found), scratch)
 
 
-def find_weights(source: str | Path) -> Path:
-    """Return the path of a weights file; download it if ``source`` is a name in ``WEIGHTS``."""
+def find_weights(source: str | Path, *, local_only: bool = False) -> Path:
+    """Return the path of a weights file; download it if ``source`` is a name in ``WEIGHTS``.
+
+    With ``local_only``, a download of an earlier command must be in the cache folder.
+    """
     if str(source) in WEIGHTS:
         published = WEIGHTS[str(source)]
+        path = cache_folder() / published.url.rsplit("/", 1)[1]
+        if local_only and not path.is_file():
+            raise NotDownloadedError(f"The model needs the weights file {source}.")
         return download(published.url, published.sha256, cache_folder())
     path = Path(source)
     if not path.is_file():
