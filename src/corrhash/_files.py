@@ -207,6 +207,14 @@ def open_regular(path: str | Path, *, links: bool = True) -> Iterator[BufferedRe
         yield file
 
 
+def is_regular(path: str | Path) -> bool:
+    """Return whether a path is a regular file that this process can look at."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116 - Path.is_file raises errors
+    except (OSError, ValueError):
+        return False
+
+
 def file_sha256(path: Path) -> str:
     """Return the SHA-256 checksum of a file, as 64 hexadecimal digits."""
     with open_regular(path) as file:
@@ -226,7 +234,8 @@ def content_checksum(content: Path | bytes) -> str:
 def read_text(path: str | Path) -> str:
     """Read a UTF-8 text file, with or without a byte order mark."""
     try:
-        return Path(path).read_text(encoding="utf-8-sig")
+        with open_regular(path) as file:
+            return file.read().decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}. Check the path.") from error
     except UnicodeDecodeError as error:
@@ -239,7 +248,8 @@ def read_lines(path: str | Path) -> list[str]:
     Empty lines are kept because line i often belongs to item i, except for one at the end.
     """
     try:
-        content = Path(path).read_bytes().removeprefix(b"\xef\xbb\xbf")
+        with open_regular(path) as file:
+            content = file.read().removeprefix(b"\xef\xbb\xbf")
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}. Check the path.") from error
     try:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
-from typing import Annotated
+from io import TextIOWrapper
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -89,6 +91,9 @@ class _LogHandler(logging.Handler):
 
 def main() -> None:
     """Run the command; print errors about input and storage as one message, without a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # names of files can be invalid in any encoding
+            stream.reconfigure(errors="backslashreplace")
     log = logging.getLogger("corrhash")
     log.handlers = [_LogHandler()]
     log.setLevel(logging.INFO)
@@ -96,6 +101,27 @@ def main() -> None:
         with optional_packages("This command"):
             app()
     except (InputError, StorageError) as error:
-        err.print("Error:", style="bold red", end=" ")
-        err.print(str(error), markup=False, highlight=False, soft_wrap=True)
-        sys.exit(2)
+        _fail(str(error), 2)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        what = f"Cannot access {str(error.filename)[:200]!r}" if error.filename else "System error"
+        _fail(f"{what}: {reason}.", 2)
+    except Exception as error:
+        if os.environ.get(SHOW_TRACEBACK):
+            raise
+        reason = str(error).strip().partition("\n")[0][:300]
+        _fail(
+            f"{type(error).__name__}: {reason} This is a defect of corrhash. Set "
+            f"{SHOW_TRACEBACK}=1 to see where it happened, and report it.",
+            70,
+        )
+
+
+SHOW_TRACEBACK = "CORRHASH_TRACEBACK"
+"""Environment variable that shows the traceback of a defect."""
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    err.print("Error:", style="bold red", end=" ")
+    err.print(message, markup=False, highlight=False, soft_wrap=True)
+    sys.exit(code)

@@ -152,7 +152,7 @@ def _fields(pairs: list[str], removed: list[str]) -> dict[str, Any]:
             raise InputError(f"--set must be NAME=VALUE, got {pair!r}.")
         try:
             fields[name] = json.loads(value, parse_constant=str)
-        except ValueError:
+        except (ValueError, RecursionError):
             fields[name] = value
     return fields
 

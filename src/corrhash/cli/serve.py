@@ -55,7 +55,8 @@ def serve(
         ),
     ] = None,
     rate: Annotated[
-        float, typer.Option(min=0.1, help="Maximum sustained requests per second per client.")
+        float,
+        typer.Option(min=0.1, max=1e6, help="Maximum sustained requests per second per client."),
     ] = 20.0,
     workers: Annotated[
         int, typer.Option(min=1, metavar="N", help="Processes that answer requests.")
@@ -78,7 +79,7 @@ def serve(
         from corrhash.service.limits import Limits
 
     for name in names or ():
-        if "/" in name:
+        if "/" in name or not name.isascii():
             raise InputError(
                 f"--name must be a host name, such as search.example.org, got {name!r}."
             )

@@ -28,8 +28,7 @@ from corrhash.index.base import checksum
 from corrhash.index.filters import Filter
 from corrhash.index.items import SHOWN, Item
 from corrhash.index.ranking import Ranking
-from corrhash.index.sqlite_generation import GENERATION_FILE
-from corrhash.index.sqlite_storage import DATABASE_FILE
+from corrhash.index.sqlite_storage import DATABASE_FILE, DATABASE_FILES
 from corrhash.methods.base import Hasher
 from corrhash.model import Model, as_model
 
@@ -42,10 +41,7 @@ CREATING_LOCK = ".creating.lock"
 WRITTEN_ASIDE = (MODEL_FOLDER, DATABASE_FILE)
 """Names that a creation writes under a temporary name first."""
 
-COLLECTION_FILES = {
-    *(*WRITTEN_ASIDE, CREATING_LOCK, GENERATION_FILE),
-    *(f"{DATABASE_FILE}-wal", f"{DATABASE_FILE}-shm"),
-}
+COLLECTION_FILES = {MODEL_FOLDER, CREATING_LOCK, *DATABASE_FILES}
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -28,6 +29,7 @@ from corrhash._files import (
     cache_folder,
     content_checksum,
     make_folder,
+    open_regular,
 )
 from corrhash._progress import report
 from corrhash.datasets.images import ImageFiles, n_threads
@@ -67,6 +69,13 @@ def read_feature_file(
     return features
 
 
+UNREADABLE_FEATURES = (
+    *(OSError, EOFError, BadZipFile, zlib.error, ValueError, TypeError, LookupError),
+    *(OverflowError, MemoryError, NotImplementedError, SyntaxError, RuntimeError),
+)
+"""Exceptions that NumPy raises for damaged files."""
+
+
 def _load(path: Path) -> np.ndarray:
     """Return the only array of a file; pickled objects are refused."""
     if path.is_file() and path.suffix.lower() not in (".npy", ".npz"):
@@ -75,16 +84,17 @@ def _load(path: Path) -> np.ndarray:
             "numpy.save(path, array)."
         )
     try:
-        content: Any = np.load(path, allow_pickle=False)
-        if isinstance(content, np.ndarray):
-            return content
-        with content:
-            names = content.files
-            if len(names) == 1:
-                return content[names[0]]
+        with open_regular(path) as file:
+            content: Any = np.load(file, allow_pickle=False)
+            if isinstance(content, np.ndarray):
+                return content
+            with content:
+                names = content.files
+                if len(names) == 1:
+                    return np.asarray(content[names[0]])
     except FileNotFoundError as error:
         raise InputError(f"Feature file not found: {path}. Check the path.") from error
-    except (ValueError, OSError, EOFError, BadZipFile) as error:
+    except UNREADABLE_FEATURES as error:
         raise InputError(
             f"Cannot read features from {path}: {error}. Write them with numpy.save(path, array)."
         ) from error

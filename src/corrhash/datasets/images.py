@@ -8,6 +8,7 @@ import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import IO, Any
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from corrhash._files import open_regular
 from corrhash.errors import InputError
 
 UNREADABLE = (
@@ -87,7 +89,10 @@ def decode_image(file: str | Path | IO[bytes]) -> Image.Image:
         Path(file).stat()  # a missing file is reported as such
         if not reads_heif:
             raise ValueError("HEIC images need pillow-heif: pip install 'corrhash[heic]'")
-    with Image.open(file) as image:
+    with ExitStack() as opened:
+        if isinstance(file, (str, Path)):
+            file = opened.enter_context(open_regular(file))
+        image = opened.enter_context(Image.open(file))
         image.draft(None, (DRAFT_SIZE, DRAFT_SIZE))  # JPEG only: several times faster
         image.load()
         return as_rgb(upright(image))

@@ -9,6 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from corrhash._files import open_regular
 from corrhash.datasets.supervision import CHOICES
 from corrhash.errors import InputError
 from corrhash.experiments.experiment import Bits, Experiment, settings
@@ -204,12 +205,13 @@ def configurations(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 def read_plan(path: str | Path) -> Plan:
     """Read a plan from a TOML file and check every setting before anything runs."""
     try:
-        content = tomllib.loads(Path(path).read_text())
+        with open_regular(path) as file:
+            content = tomllib.load(file)
     except OSError as error:
         raise InputError(
             f"Cannot read the plan {path}: {error.strerror}. Check the path."
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"The plan {path} is not valid TOML: {error}.") from error
     try:
         return parse_plan(content)

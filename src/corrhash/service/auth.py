@@ -12,9 +12,13 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from corrhash._files import open_regular
 from corrhash.errors import InputError
 from corrhash.service.errors import error_response
 from corrhash.service.telemetry import header
+
+LARGEST_FILE = 1 << 16
+"""Bytes that are read of a token file."""
 
 MIN_LENGTH = 16
 """Minimum number of characters of a token; shorter ones can be guessed."""
@@ -31,7 +35,8 @@ def read_token(path: Path | None, default: str | None) -> str | None:
     token = default
     if path is not None:
         try:
-            token = path.read_text(encoding="utf-8").strip()
+            with open_regular(path) as file:
+                token = file.read(LARGEST_FILE).decode().strip()
         except OSError as error:
             raise InputError(
                 f"Cannot read the token file {path}: {error.strerror}. Check the path."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -35,8 +36,13 @@ def find_format(path: Path) -> tuple[Format, Path]:
     A folder with a manifest is read as that table. A folder of tar, Parquet or array files without
     images is read as those; any other folder as images.
     """
-    if not path.exists():
-        raise InputError(f"File or folder not found: {path}. Check the path.")
+    try:
+        kind = path.stat().st_mode
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"Cannot open {str(path)[:200]!r}: {reason}. Check the path.") from error
+    if not (stat.S_ISDIR(kind) or stat.S_ISREG(kind)):
+        raise InputError(f"{path} is a pipe or a device. Give a regular file or a folder.")
     if not path.is_dir():
         for format, suffixes in FILE_FORMATS.items():
             if path.name.lower().endswith(suffixes):

@@ -5,6 +5,7 @@ Pickled objects are never read.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from zipfile import BadZipFile
 import numpy as np
 import scipy.sparse as sp
 
+from corrhash._files import open_regular
 from corrhash.datasets.base import PairedDataset, RetrievalSplit
 from corrhash.datasets.formats.base import EVERYTHING, RecordStream, Shard
 from corrhash.datasets.records import dataset_records
@@ -21,6 +23,12 @@ from corrhash.datasets.splits import draw_user_split
 from corrhash.errors import InputError, did_you_mean, optional_packages
 
 SUFFIXES = (".npz", ".mat", ".npy")
+
+UNREADABLE_ARRAYS = (
+    *(OSError, EOFError, BadZipFile, zlib.error, ValueError, TypeError, LookupError),
+    *(AttributeError, OverflowError, MemoryError, NotImplementedError, SyntaxError, RuntimeError),
+)
+"""Exceptions that NumPy, SciPy and h5py raise for damaged files."""
 
 # Names that published files give to the arrays of images, texts and labels.
 SPLIT_NAMES = (
@@ -265,20 +273,24 @@ def read_arrays(path: str | Path) -> dict[str, Any]:
         raise
     except FileNotFoundError as error:
         raise InputError(f"File not found: {path}. Check the path.") from error
-    except (ValueError, TypeError, OSError, EOFError, BadZipFile) as error:
-        raise InputError(f"Cannot read {path}: {error}. Save its arrays again.") from error
+    except UNREADABLE_ARRAYS as error:
+        reason = str(error).strip().partition("\n")[0][:300] or type(error).__name__
+        raise InputError(f"Cannot read {path}: {reason}. Save its arrays again.") from error
 
 
 def _arrays(path: Path) -> Iterator[tuple[str, Any]]:
     if path.suffix.lower() == ".mat":
         yield from _matlab(path)
         return
-    content: Any = np.load(path, allow_pickle=False)
-    if isinstance(content, np.ndarray):
-        yield path.stem, content
-        return
-    with content:
-        yield from ((name, content[name]) for name in content.files)
+    with open_regular(path) as file:
+        content: Any = np.load(file, allow_pickle=False)
+        if isinstance(content, np.ndarray):
+            yield path.stem, content
+            return
+        with content:
+            for name in content.files:
+                if isinstance(content[name], np.ndarray):  # other members are bytes
+                    yield name, content[name]
 
 
 def _matlab(path: Path) -> Iterator[tuple[str, Any]]:
@@ -286,7 +298,8 @@ def _matlab(path: Path) -> Iterator[tuple[str, Any]]:
     from scipy.io.matlab import MatReadError
 
     try:
-        content = loadmat(path)
+        with open_regular(path) as file:
+            content = loadmat(file)
     except NotImplementedError:  # version 7.3, which is HDF5
         yield from _hdf5(path)
         return

@@ -12,7 +12,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from corrhash._files import atomic_write, cache_folder, content_checksum, make_folder
+from corrhash._files import (
+    atomic_write,
+    cache_folder,
+    content_checksum,
+    is_regular,
+    make_folder,
+)
 from corrhash.datasets.base import PARTS, PairedDataset, RetrievalSplit, label_table
 from corrhash.datasets.images import IMAGE_SUFFIXES, ImageFiles
 from corrhash.datasets.records import Record, UnreadableRecord, parse_labels
@@ -57,10 +63,12 @@ class Shard:
     @classmethod
     def parse(cls, text: str) -> Shard:
         """Parse ``0/4``, the first of four shards."""
-        found = re.fullmatch(r"(\d+)/(\d+)", text)
+        found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text, re.ASCII)
         index, count = map(int, found.groups()) if found else (0, 0)
         if not index < count:
-            raise ParameterError("shard", f"must be I/N with I < N, such as 0/4, got {text!r}.")
+            raise ParameterError(
+                "shard", f"must be I/N with I < N, such as 0/4, got {text[:40]!r}."
+            )
         return cls(index, count)
 
     @classmethod
@@ -88,7 +96,7 @@ def files_at(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
     """
     if not path.is_dir():
         return [path] if path.name.lower().endswith(suffixes) else []
-    files = sorted(file for file in path.iterdir() if file.is_file())
+    files = sorted(file for file in path.iterdir() if is_regular(file))
     if any(file.suffix.lower() in IMAGE_SUFFIXES for file in files):
         return []
     return [file for file in files if file.name.lower().endswith(suffixes)]

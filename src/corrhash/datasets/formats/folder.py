@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 from PIL import Image, IptcImagePlugin
 
-from corrhash._files import read_lines
+from corrhash._files import is_regular, open_regular, read_lines
 from corrhash._progress import report
 from corrhash.datasets.base import RetrievalSplit
 from corrhash.datasets.formats.base import (
@@ -67,7 +67,7 @@ def load(
     for line in folder_content(path).lines():
         log.info("%s", line)
     records = []
-    for record in training_records(stream.records, path):
+    for record in training_records(_readable(stream.records), path):
         records.append(record)
         if len(records) % REPORT_EVERY == 0 or len(records) == stream.total:
             report("Reading captions", len(records), stream.total or 0)
@@ -80,6 +80,15 @@ def load(
         )
     sizes = {"n_query": n_query, "n_validation": n_validation, "n_train": n_train}
     return split_records(records, path, path.resolve().name, seed, sizes)
+
+
+def _readable(records: Iterator[Record | UnreadableRecord]) -> Iterator[Record]:
+    """Yield records that can be read, and log the others."""
+    for record in records:
+        if isinstance(record, UnreadableRecord):
+            log.warning("Skipping %s: %s", record.key, record.reason)
+        else:
+            yield record
 
 
 def read(
@@ -106,12 +115,19 @@ def image_files(folder: Path) -> list[Path]:
     files = (
         file
         for file in folder.rglob("*")
-        if file.suffix.lower() in IMAGE_SUFFIXES and not _is_hidden(file, folder) and file.is_file()
+        if file.suffix.lower() in IMAGE_SUFFIXES
+        and not _is_hidden(file, folder)
+        and is_regular(file)
     )
     return sorted(files, key=lambda file: file.relative_to(folder).as_posix())
 
 
 def _record(folder: Path, file: Path, captions: str, labels: str) -> Record | UnreadableRecord:
+    try:
+        str(file).encode()
+    except UnicodeEncodeError:
+        shown = ascii(file.relative_to(folder).as_posix())
+        return UnreadableRecord(shown, "Its name or folder is not UTF-8. Rename it.")
     needed = {captions, labels} & {"auto", "inside", "keywords"}
     embedded = embedded_text(file) if needed else EmbeddedText()
     name = file.relative_to(folder)
@@ -137,7 +153,7 @@ def _text(file: Path, captions: str, embedded: EmbeddedText) -> str:
 def caption_file(image: Path) -> Path | None:
     """Return the caption file of an image, which has its name and ends in .txt or .TXT."""
     names = (image.with_suffix(suffix) for suffix in CAPTION_SUFFIXES)
-    return next((path for path in names if path.is_file()), None)
+    return next((path for path in names if is_regular(path)), None)
 
 
 @dataclass(frozen=True)
@@ -231,7 +247,7 @@ class EmbeddedText:
 def embedded_text(path: str | Path) -> EmbeddedText:
     """Read IPTC, XMP and EXIF text of an image; empty if the file cannot be read."""
     try:
-        with Image.open(path) as image:
+        with open_regular(path) as file, Image.open(file) as image:
             entries = [*_iptc(image), *_xmp(image), *_exif(image)]
     except UNREADABLE:
         return EmbeddedText()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
+from io import TextIOWrapper
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from corrhash._files import open_regular
 from corrhash.errors import InputError, optional_packages
 
 JSON_LINES = (".jsonl", ".ndjson")
@@ -78,7 +80,7 @@ def _parquet_rows(path: Path, key_columns: list[str] | None) -> Iterator[tuple[s
         import pyarrow.parquet
 
     try:
-        with pyarrow.parquet.ParquetFile(path) as file:
+        with open_regular(path) as opened, pyarrow.parquet.ParquetFile(opened) as file:
             schema, names = file.schema_arrow, None
             if key_columns is not None:  # not images in bytes, which are large
                 known = [name for name in key_columns if name in schema.names]
@@ -89,8 +91,13 @@ def _parquet_rows(path: Path, key_columns: list[str] | None) -> Iterator[tuple[s
                 for row in cells:
                     number += 1
                     yield f"row {number}", row
-    except (OSError, pyarrow.ArrowException) as error:
-        raise InputError(f"Cannot read {path} as Parquet: {error}. Copy the file again.") from error
+    except InputError:
+        raise
+    except (OSError, ValueError, pyarrow.ArrowException, MemoryError, OverflowError) as error:
+        reason = str(error).strip().partition("\n")[0][:300]
+        raise InputError(
+            f"Cannot read {path} as Parquet: {reason}. Copy the file again."
+        ) from error
 
 
 def _can_be_key(kind: Any) -> bool:
@@ -102,8 +109,8 @@ def _can_be_key(kind: Any) -> bool:
 
 def _lines(path: Path) -> Iterator[str]:
     try:
-        with path.open(encoding="utf-8-sig") as file:
-            yield from file
+        with open_regular(path) as file, TextIOWrapper(file, encoding="utf-8-sig") as lines:
+            yield from lines
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}. Check the path.") from error
     except UnicodeDecodeError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from corrhash._files import open_regular
 from corrhash.datasets.base import RetrievalSplit
 from corrhash.datasets.formats.base import (
     EVERYTHING,
@@ -35,7 +37,18 @@ from corrhash.errors import InputError
 SUFFIXES = (".tar", ".tar.gz", ".tgz")
 TEXT, FIELDS, VECTOR = ".txt", ".json", ".npy"
 MEMBERS = {*IMAGE_SUFFIXES, TEXT, FIELDS, VECTOR}
-DAMAGE = (tarfile.TarError, OSError, EOFError, zlib.error)
+DAMAGE = (
+    tarfile.TarError,
+    OSError,
+    EOFError,
+    ValueError,
+    OverflowError,
+    zlib.error,
+    lzma.LZMAError,
+)
+
+LARGEST_MEMBER = 1 << 28
+"""Bytes of a member that is read into memory; a compressed file can declare any number."""
 
 
 def load(
@@ -86,17 +99,24 @@ def _items(path: Path) -> Iterator[tuple[str, dict[str, bytes]]]:
     """Yield the name of each item and the contents of its members by suffix."""
     last, members = "", dict[str, bytes]()
     try:
-        with tarfile.open(path, "r|*") as tar:
+        with open_regular(path) as file, tarfile.open(fileobj=file, mode="r|*") as tar:
             for member in tar:
                 name, suffix = _split(member.name)
                 if not member.isreg() or suffix not in MEMBERS:
                     continue
+                if member.size > LARGEST_MEMBER:
+                    raise InputError(
+                        f"{path} has a member of {member.size:,} bytes, {member.name[:100]!r}. "
+                        f"Members can have {LARGEST_MEMBER:,} bytes: remove it."
+                    )
                 if name != last and members:
                     yield last, members
                     members = {}
                 content = tar.extractfile(member)
                 assert content is not None  # a regular file
                 last, members[suffix] = name, content.read()
+    except InputError:
+        raise
     except DAMAGE as error:
         raise InputError(
             f"Cannot read {path} as a tar file after item {last!r}: {error}. Copy the file again "
@@ -131,8 +151,8 @@ def _record(key: str, members: dict[str, bytes]) -> Record:
 def _fields(content: bytes) -> dict[str, Any]:
     try:
         fields = json.loads(content)
-    except ValueError as error:
-        raise InputError(f"Invalid .json member: {error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"Invalid .json member: {str(error)[:200]}.") from error
     if not isinstance(fields, dict):
         raise InputError(
             'Expected a JSON object such as {"labels": ["boat"], "year": 2015} in the .json '
@@ -151,8 +171,8 @@ def _text(content: bytes) -> str:
 def _vector(content: bytes) -> np.ndarray:
     try:
         vector: np.ndarray = np.load(io.BytesIO(content), allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise InputError(f"Invalid .npy member: {error}.") from error
+    except (ValueError, TypeError, EOFError, OSError, MemoryError, SyntaxError) as error:
+        raise InputError(f"Invalid .npy member: {str(error)[:200]}.") from error
     if vector.ndim != 1 or vector.dtype.kind not in "fiu":
         raise InputError(
             "The .npy member must be a one-dimensional array of numbers, got shape "
