@@ -6,7 +6,10 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 # Milvus tests are skipped where no server can be started; `make test MILVUS=` fails instead.
 MILVUS ?= --if-possible
 
-.PHONY: help demo test lint format types durability bench docs wheel clean
+# Time of `make fuzz`, for all targets together: make fuzz SECONDS=36000
+SECONDS ?= 3600
+
+.PHONY: help demo test lint format types durability corruption fuzz bench docs wheel clean
 
 help:
 	@echo "make demo        train CHN-plus on generated images, evaluate it, build a collection"
@@ -16,6 +19,8 @@ help:
 	@echo "make types       check types with mypy"
 	@echo "make bench       measure speed against faiss, usearch, NumPy and PyTorch"
 	@echo "make durability  kill writers and servers, cut the power, and count lost items"
+	@echo "make corruption  damage files of collections and models, and count wrong answers"
+	@echo "make fuzz        try random files and filters for SECONDS (3600), and print crashes"
 	@echo "make docs        build the documentation in site/"
 	@echo "make wheel       build the package in dist/"
 	@echo "make clean       remove everything the other targets create"
@@ -47,6 +52,12 @@ durability: .venv/.dev
 	@$(MAKE) -s .venv-milvus/.ready || true
 	OMP_NUM_THREADS=1 $(BIN)/python tools/durability.py
 
+corruption: .venv/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python tools/corruption.py
+
+fuzz: .venv/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python tools/fuzz.py --seconds $(SECONDS)
+
 bench: .venv/.bench
 	$(BIN)/python -m benchmarks
 
@@ -63,7 +74,7 @@ wheel: .venv/.dev
 	$(BIN)/python -m pip wheel --quiet --no-deps -w dist .
 
 clean:
-	rm -rf .venv .venv-milvus site dist build demo
+	rm -rf .venv .venv-milvus site dist build demo fuzz-crashes
 
 # The Milvus server for tests needs older packages than corrhash, hence its own environment.
 .venv-milvus/.ready: Makefile

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, Protocol
 from zipfile import BadZipFile
 
@@ -71,7 +72,7 @@ def read_feature_file(
 
 UNREADABLE_FEATURES = (
     *(OSError, EOFError, BadZipFile, zlib.error, ValueError, TypeError, LookupError),
-    *(OverflowError, MemoryError, NotImplementedError, SyntaxError, RuntimeError),
+    *(OverflowError, MemoryError, NotImplementedError, SyntaxError, RuntimeError, TokenError),
 )
 """Exceptions that NumPy raises for damaged files."""
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 from corrhash._files import is_offline
@@ -74,6 +76,25 @@ def check_online(what: str) -> None:
             "download (--allow-download), or pass a local folder: corrhash encoders lists those "
             "that are usable."
         )
+
+
+@contextmanager
+def offline_for(source: str, local_only: bool) -> Iterator[None]:
+    """Keep the hub library off the network, which it contacts even to read local files.
+
+    This applies to folders, and with ``local_only`` to every source.
+    """
+    constants = _library().constants
+    with _offline_lock:
+        before = constants.HF_HUB_OFFLINE
+        constants.HF_HUB_OFFLINE = before or local_only or Path(source).is_dir()
+        try:
+            yield
+        finally:
+            constants.HF_HUB_OFFLINE = before
+
+
+_offline_lock = RLock()
 
 
 def announce(what: str, n_bytes: int) -> None:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from threading import RLock
 from types import ModuleType
 from typing import Any, Literal, Self
 
@@ -21,7 +20,7 @@ from corrhash._files import file_sha256
 from corrhash._model_files import check_name
 from corrhash.errors import InputError, optional_packages
 from corrhash.networks import HUB_PREFIX
-from corrhash.networks.hub import announce_model
+from corrhash.networks.hub import announce_model, offline_for
 from corrhash.networks.layers import Body
 from corrhash.networks.preprocessing import HUB_SETTINGS, Preprocessing, from_hub_settings
 from corrhash.networks.weights import NotDownloadedError
@@ -165,29 +164,12 @@ def _load(kind: Any, source: str, local_only: bool, **options: Any) -> Any:
     if not local_only:
         announce_model(source)
     try:
-        with _offline(source, local_only):
+        with offline_for(source, local_only):
             return kind.from_pretrained(
                 source, trust_remote_code=False, local_files_only=local_only, **options
             )
     except Exception as error:  # the library raises many types
         raise _cannot_load(f"{source!r} with {kind.__name__}", error) from error
-
-
-@contextmanager
-def _offline(source: str, local_only: bool) -> Iterator[None]:
-    """Keep the hub library off the network, which it contacts even to read local files."""
-    from huggingface_hub import constants
-
-    with _offline_lock:
-        before = constants.HF_HUB_OFFLINE
-        constants.HF_HUB_OFFLINE = before or local_only or Path(source).is_dir()
-        try:
-            yield
-        finally:
-            constants.HF_HUB_OFFLINE = before
-
-
-_offline_lock = RLock()
 
 
 def _check_local(source: str, local_only: bool) -> None:
@@ -225,7 +207,7 @@ def _hub_file(source: str, name: str, local_only: bool) -> Path | None:
     if not local_only:
         announce_model(source)
     try:
-        with _offline(source, local_only):
+        with offline_for(source, local_only):
             path = _library().utils.cached_file(
                 source,
                 name,

@@ -5,10 +5,12 @@ Pickled objects are never read.
 
 from __future__ import annotations
 
+import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 from zipfile import BadZipFile
 
@@ -18,15 +20,17 @@ import scipy.sparse as sp
 from corrhash._files import open_regular
 from corrhash.datasets.base import PairedDataset, RetrievalSplit
 from corrhash.datasets.formats.base import EVERYTHING, RecordStream, Shard
+from corrhash.datasets.formats.matlab import read_matlab
 from corrhash.datasets.records import dataset_records
 from corrhash.datasets.splits import draw_user_split
-from corrhash.errors import InputError, did_you_mean, optional_packages
+from corrhash.errors import InputError, did_you_mean
 
 SUFFIXES = (".npz", ".mat", ".npy")
 
 UNREADABLE_ARRAYS = (
     *(OSError, EOFError, BadZipFile, zlib.error, ValueError, TypeError, LookupError),
     *(AttributeError, OverflowError, MemoryError, NotImplementedError, SyntaxError, RuntimeError),
+    *(struct.error, TokenError),
 )
 """Exceptions that NumPy, SciPy and h5py raise for damaged files."""
 
@@ -280,7 +284,7 @@ def read_arrays(path: str | Path) -> dict[str, Any]:
 
 def _arrays(path: Path) -> Iterator[tuple[str, Any]]:
     if path.suffix.lower() == ".mat":
-        yield from _matlab(path)
+        yield from read_matlab(path)
         return
     with open_regular(path) as file:
         content: Any = np.load(file, allow_pickle=False)
@@ -291,32 +295,3 @@ def _arrays(path: Path) -> Iterator[tuple[str, Any]]:
             for name in content.files:
                 if isinstance(content[name], np.ndarray):  # other members are bytes
                     yield name, content[name]
-
-
-def _matlab(path: Path) -> Iterator[tuple[str, Any]]:
-    from scipy.io import loadmat
-    from scipy.io.matlab import MatReadError
-
-    try:
-        with open_regular(path) as file:
-            content = loadmat(file)
-    except NotImplementedError:  # version 7.3, which is HDF5
-        yield from _hdf5(path)
-        return
-    except MatReadError as error:
-        raise InputError(f"Cannot read {path}: {error}. Save its arrays again.") from error
-    yield from ((name, array) for name, array in content.items() if not name.startswith("__"))
-
-
-def _hdf5(path: Path) -> Iterator[tuple[str, Any]]:
-    with optional_packages(f"Reading {path} (MATLAB 7.3)", "Save the file with -v7"):
-        import h5py
-    with h5py.File(path, "r") as file:
-        for name, entry in file.items():
-            if isinstance(entry, h5py.Dataset) and entry.dtype.kind in "fiub":
-                yield name, np.asarray(entry).T  # MATLAB stores columns first
-            elif isinstance(entry, h5py.Group) and {"data", "ir", "jc"} <= set(entry):
-                parts = (entry["data"][()], entry["ir"][()], entry["jc"][()])
-                n_columns = len(parts[2]) - 1
-                shape = (int(entry.attrs["MATLAB_sparse"]), n_columns)
-                yield name, sp.csc_array(parts, shape=shape)

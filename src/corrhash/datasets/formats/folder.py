@@ -204,7 +204,7 @@ def folder_content(folder: Path) -> FolderContent:
     images = image_files(folder)
     beside = [found for found in map(caption_file, images) if found is not None]
     used = {*images, *beside}
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path not in used)
+    files = sorted(path for path in folder.rglob("*") if is_regular(path) and path not in used)
     hidden = [path for path in files if _is_hidden(path, folder)]
     rest = [path for path in files if not _is_hidden(path, folder)]
     return FolderContent(

@@ -20,6 +20,7 @@ import numpy as np
 
 from corrhash._files import open_regular
 from corrhash.datasets.base import RetrievalSplit
+from corrhash.datasets.feature_cache import UNREADABLE_FEATURES
 from corrhash.datasets.formats.base import (
     EVERYTHING,
     Records,
@@ -171,7 +172,7 @@ def _text(content: bytes) -> str:
 def _vector(content: bytes) -> np.ndarray:
     try:
         vector: np.ndarray = np.load(io.BytesIO(content), allow_pickle=False)
-    except (ValueError, TypeError, EOFError, OSError, MemoryError, SyntaxError) as error:
+    except UNREADABLE_FEATURES as error:
         raise InputError(f"Invalid .npy member: {str(error)[:200]}.") from error
     if vector.ndim != 1 or vector.dtype.kind not in "fiu":
         raise InputError(
