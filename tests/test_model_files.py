@@ -252,6 +252,7 @@ def test_features_of_a_model_are_not_downloaded(
     linear, copied, no_network, name, monkeypatch, tmp_path
 ):
     pytest.importorskip("transformers")
+    monkeypatch.delenv("CORRHASH_OFFLINE", raising=False)
     monkeypatch.setenv("CORRHASH_CACHE", str(tmp_path / "cache"))
     folder = copied(linear)
     features = ImageFeatures(name, sha256="ab" * 32).description()

@@ -97,6 +97,7 @@ def test_stages_missing_from_the_weights_are_refused(backbone_file, images, stag
 
 
 def test_published_weights_are_downloaded_once(whole_file, images, tmp_path, monkeypatch):
+    monkeypatch.delenv("CORRHASH_OFFLINE", raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setenv("CORRHASH_CACHE", str(tmp_path))
     content = whole_file.read_bytes()
