@@ -15,7 +15,7 @@ from PIL import Image
 from corrhash import InputError
 from corrhash._files import atomic_write, backup_path
 from corrhash.collection import Collection
-from corrhash.collection.collection import MODEL_FOLDER, creating_in
+from corrhash.collection.creating import MODEL_FOLDER, creating_in
 from corrhash.datasets import PairedDataset, Reader, Vocabulary, make_pairs
 from corrhash.datasets.image_features import ImageFeatures
 from corrhash.index import ENGINES, FOLDER, engine_of

@@ -129,7 +129,7 @@ def repair(
 
 def _verify_model(uri: str, about: dict[str, Any], method: str | None) -> None:
     """Verify the checksums of the model in the folder of a collection, and its fingerprint."""
-    from corrhash.collection.collection import MODEL_FOLDER
+    from corrhash.collection.creating import MODEL_FOLDER
     from corrhash.index import ENGINES, FOLDER, engine_of
     from corrhash.model import load_model
 

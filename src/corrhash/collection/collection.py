@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from filelock import FileLock
-
-from corrhash._files import absolute_path, backup_path, is_temporary, make_folder
+from corrhash._files import absolute_path
 from corrhash._progress import report, steps_of
 from corrhash.codes import Codes
 from corrhash.collection.adding import add_batch, check_preview_size, preview_size_of, root_of
 from corrhash.collection.base import Added, Match, Query, SearchableCollection, SearchOptions
+from corrhash.collection.creating import MODEL_FOLDER, creating_in
 from corrhash.collection.deleting import delete_items, prune
 from corrhash.collection.search import encode_queries, find_matches, stores_continuous
 from corrhash.collection.updating import update_batch
@@ -28,55 +26,10 @@ from corrhash.index.base import checksum
 from corrhash.index.filters import Filter
 from corrhash.index.items import SHOWN, Item
 from corrhash.index.ranking import Ranking
-from corrhash.index.sqlite_storage import DATABASE_FILE, DATABASE_FILES
 from corrhash.methods.base import Hasher
 from corrhash.model import Model, as_model
 
 T = TypeVar("T")
-
-MODEL_FOLDER = "model"
-"""Subfolder with a copy of the model that encoded the collection."""
-
-CREATING_LOCK = ".creating.lock"
-WRITTEN_ASIDE = (MODEL_FOLDER, DATABASE_FILE)
-"""Names that a creation writes under a temporary name first."""
-
-COLLECTION_FILES = {MODEL_FOLDER, CREATING_LOCK, *DATABASE_FILES}
-
-
-@contextmanager
-def creating_in(folder: Path) -> Iterator[None]:
-    """Hold the creation lock of a folder, and remove what an interrupted creation left in it."""
-    _check_new(folder)
-    lock = FileLock(make_folder(folder) / CREATING_LOCK)
-    try:
-        lock.acquire()
-    except OSError as error:
-        raise InputError(
-            f"Cannot write to {folder}: {error.strerror}. Choose a writable folder."
-        ) from error
-    try:
-        for path in folder.iterdir():  # their writer has ended, or it would hold the lock
-            if _is_left_over(path):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-        yield
-    finally:
-        lock.release()
-
-
-def _check_new(folder: Path) -> None:
-    if folder.is_file():
-        raise InputError(f"{folder} is a file. Choose a new or empty folder.")
-    for path in folder.iterdir() if folder.exists() else ():
-        if path.name not in COLLECTION_FILES and not _is_left_over(path):
-            raise InputError(
-                f"{folder} contains other files, such as {path.name}. Choose a new or empty folder."
-            )
-
-
-def _is_left_over(path: Path) -> bool:
-    aside = backup_path(path.with_name(MODEL_FOLDER))
-    return path == aside or any(is_temporary(path, name) for name in WRITTEN_ASIDE)
 
 
 BATCH = 512

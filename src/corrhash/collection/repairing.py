@@ -12,7 +12,8 @@ import numpy as np
 
 from corrhash._progress import report
 from corrhash.codes import Codes
-from corrhash.collection.collection import MODEL_FOLDER, Collection
+from corrhash.collection.collection import Collection
+from corrhash.collection.creating import MODEL_FOLDER
 from corrhash.errors import InputError, StorageError
 from corrhash.index.base import CodeIndex
 from corrhash.index.items import MODALITIES, Entries
