@@ -179,3 +179,28 @@ def test_latest_texts_are_encoded_once(collection, monkeypatch):
     encoder.encode(["an"])
     assert [text for texts in encoded for text in texts] == ["sea", "boat", "an"]
     assert len(encoder._kept) == 2
+
+
+def test_searches_of_later_rounds_of_the_event_loop_join_a_batch(collection):
+    """Requests become ready one after another; a client that is alone does not wait."""
+    sizes = []
+    service = SearchService(collection, sizes.append)
+    service.warm_up()
+
+    async def search_later(n_rounds):
+        for _ in range(n_rounds):
+            await asyncio.sleep(0)
+        return await service.search("text", "sea", SearchOptions())
+
+    async def search_all():
+        for _ in range(2):
+            await search_later(0)
+        assert sizes == [1, 1]
+        await asyncio.gather(*map(search_later, [0, 0, 0]))
+        assert sizes == [1, 1, 3]
+        await asyncio.gather(*map(search_later, [0, 1, 3, 5]))
+        await search_later(0)
+
+    asyncio.run(search_all())
+    service.close()
+    assert sizes == [1, 1, 3, 4, 1]

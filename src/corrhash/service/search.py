@@ -59,6 +59,9 @@ RESPONSE_FRAME = 4096
 SHORT = 0.005
 """Seconds of a search up to which searches run on the event loop."""
 
+ROUNDS = 3
+"""Rounds of the event loop without a new search after which those waiting are answered."""
+
 SHORT_DEPTH = 1000
 """Results, those of earlier pages included, up to which a search counts as short."""
 
@@ -163,6 +166,7 @@ class SearchService:
         self._texts = TextEncoder(collection.model)
         self._answers_on_loop = False
         self._short: list[tuple[SearchRequest, asyncio.Future[bytes]]] = []
+        self._n_last = 0  # short searches that were answered last
 
     async def search(
         self, kind: QueryKind, value: Any, options: SearchOptions, client: str = ""
@@ -180,10 +184,24 @@ class SearchService:
             return await self._batcher.submit(request)
         loop = asyncio.get_running_loop()
         if not self._short:  # after all requests that are ready to run have been queued
-            loop.call_soon(self._answer_short)
+            loop.call_soon(self._gather, 0, 0)
         future: asyncio.Future[bytes] = loop.create_future()
         self._short.append((request, future))
         return await future
+
+    def _gather(self, n_seen: int, n_idle: int) -> None:
+        """Answer the short searches that are waiting, once the event loop has read all requests.
+
+        A request passes through a few rounds of the event loop until it is queued here. A client
+        that is alone does not wait for them.
+        """
+        n = len(self._short)
+        n_idle = n_idle + 1 if n == n_seen else 0
+        if self._n_last > 1 and n_idle < ROUNDS and n < self._batcher.max_size:
+            asyncio.get_running_loop().call_soon(self._gather, n, n_idle)
+        else:
+            self._n_last = n
+            self._answer_short()
 
     def _answer_short(self) -> None:
         """Answer the short searches that are waiting, or pass them on if codes must be read."""
