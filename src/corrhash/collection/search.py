@@ -139,15 +139,17 @@ def find_pages(
     queries: EncodedQueries,
     options: SearchOptions,
     view: CodeView | None = None,
+    n_more: int = 0,
 ) -> tuple[list[list[Found]], CodeView]:
     """Return the results of each query without their items, and the view that was searched.
 
-    ``view`` is the present one, if the caller has it.
+    ``view`` is the present one, if the caller has it. ``n_more`` results than requested show
+    whether there is a next page.
     """
     modality, where = options.find, as_filter(options.where)
     if view is None:
         view = index.view(modality, where)
-    end = options.offset + options.k
+    end = options.offset + options.k + n_more
     continuous = queries.continuous if options.rerank else None
     # Every page re-ranks the same leading items, and an excluded item may be one of them.
     wanted = end + bool(queries.excluded)

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
@@ -19,6 +20,10 @@ STRINGS = "strings"
 
 MIN_COUNT = 5
 """Default of ``min_count`` for 1,000 texts and more."""
+
+FEW = 64
+"""Texts, such as queries, whose rows are copied from a matrix without entries: SciPy takes longer
+to check a new matrix than to multiply it."""
 
 TEXTS_PER_COUNT = 200
 """Below that, ``min_count`` is the number of texts divided by this, and at least 1."""
@@ -162,7 +167,16 @@ class Vocabulary:
         ends = np.cumsum([0, *map(len, columns)], dtype=index_type)
         indices = np.array([c for row in columns for c in row], dtype=index_type)
         ones = np.ones(len(indices), dtype=np.float32)
-        return sp.csr_array((ones, indices, ends), shape=(len(texts), len(self.terms)))
+        if len(texts) > FEW:
+            return sp.csr_array((ones, indices, ends), shape=(len(texts), len(self.terms)))
+        rows = copy(_empty_rows(len(texts), len(self.terms)))
+        rows.data, rows.indices, rows.indptr = ones, indices, ends
+        return rows
+
+
+@cache
+def _empty_rows(n: int, n_terms: int) -> sp.csr_array:
+    return sp.csr_array((n, n_terms), dtype=np.float32)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from threading import Lock
@@ -133,15 +133,17 @@ class TextEncoder:
         """Return the codes of texts with at least one known term each."""
         with self._lock:
             rows = {text: self._kept.pop(text) for text in {*texts} & self._kept.keys()}
-        new = list({*texts} - rows.keys())
+        new = [text for text in dict.fromkeys(texts) if text not in rows]
         if new:
             continuous = embed_texts(new, self.model)
-            packed = self.model.hasher.query_codes(continuous).packed
-            rows |= zip(new, zip(continuous, packed, strict=True), strict=True)
+            codes = self.model.hasher.query_codes(continuous)
+            rows |= zip(new, zip(continuous, codes.packed, strict=True), strict=True)
         with self._lock:
             self._kept |= rows
             for text in list(islice(self._kept, max(0, len(self._kept) - self.size))):
                 del self._kept[text]
+        if len(new) == len(texts):
+            return EncodedQueries(codes, continuous)
         continuous, packed = map(np.stack, zip(*(rows[text] for text in texts), strict=True))
         return EncodedQueries(Codes(packed, self.model.n_bits), continuous)
 
@@ -251,10 +253,10 @@ class SearchService:
             encoded = self._texts.encode(values)
         else:
             encoded = encode_queries(Query(kind, values), collection.model, collection.index)
-        # One match more than requested shows whether there is a next page.
-        one_more = replace(options, k=options.k + 1)
-        with time_limit(self.seconds, elapsed=0 if options.where is None else waited):
-            pages, view = find_pages(collection.index, encoded, one_more, view)
+        # What is answered on the event loop evaluates no filter and waits for nothing.
+        limit = time_limit(self.seconds, elapsed=0 if options.where is None else waited)
+        with limit if view is None else nullcontext():
+            pages, view = find_pages(collection.index, encoded, options, view, n_more=1)
             matches = self._matches(pages, view, options)
         responses = []
         for request, code, page in zip(requests, to_hex(encoded.codes), pages, strict=True):
