@@ -115,6 +115,15 @@ def test_formats_that_no_browser_shows_become_jpeg(service, collection):
         assert image.format == "JPEG"
 
 
+def test_heic_becomes_jpeg(service, collection, root):
+    pytest.importorskip("pillow_heif").register_heif_opener()
+    Image.new("RGB", (300, 200), "red").save(root / "red.png", "HEIF")
+    response = service.get(url_of(collection, "red.png"))
+    assert response.headers["content-type"] == "image/jpeg"
+    with Image.open(io.BytesIO(response.content)) as image:
+        assert (image.format, image.size) == ("JPEG", (300, 200))
+
+
 @pytest.mark.parametrize("params", [{}, {"size": 150}])
 def test_known_file_is_not_sent_again(service, collection, root, params):
     url = url_of(collection, "red.png")

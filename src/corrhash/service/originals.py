@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from PIL import Image
 
-from corrhash.datasets.images import UNREADABLE, as_rgb, thumbnail, upright
+from corrhash.datasets.images import UNREADABLE, as_rgb, enable_heif, thumbnail, upright
 from corrhash.errors import InputError
 from corrhash.service.limits import Limits
 from corrhash.service.uploads import BOMBS, FORMATS, check_scans, too_many_pixels
@@ -110,6 +110,7 @@ def open_original(root: Path, path: str) -> Original:
 
 def _formats() -> list[str]:
     Image.init()
+    enable_heif()
     return [name for name in (*SHOWN, *CONVERTED) if name in Image.OPEN]
 
 
