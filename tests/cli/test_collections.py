@@ -73,6 +73,20 @@ def test_index_a_folder_of_images(world, model, tmp_path, monkeypatch, capsys):
     assert "--find image" in said
 
 
+def test_preview_size_of_new_and_changed_images(model, tmp_path):
+    def stored():
+        items = Collection.open(tmp_path / "c").index.get([0, 1], ["thumbnail"])
+        return [max(Image.open(io.BytesIO(item.thumbnail)).size) for item in items if item]
+
+    (tmp_path / "photos").mkdir()
+    Image.new("RGB", (900, 600)).save(tmp_path / "photos" / "1.png")
+    run("index", tmp_path / "c", tmp_path / "photos", "--model", model)
+    assert stored() == [640]
+    Image.new("RGB", (901, 600)).save(tmp_path / "photos" / "2.png")
+    run("index", tmp_path / "c", tmp_path / "photos", "--preview-size", 300)
+    assert sorted(stored()) == [300, 640]
+
+
 def test_index_a_dataset(tmp_path):
     split = load_dataset("synthetic")
     hasher = METHODS["cvh"](n_bits=16).fit(split.train)
