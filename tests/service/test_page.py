@@ -245,20 +245,27 @@ def fail_beyond_first_page(route):
         route.continue_()
 
 
-def test_warnings_of_the_answer_are_shown(page):
-    words = ["“xyzzy” is not in the vocabulary.", HOSTILE]
+def test_unknown_words_are_named_and_corrected(page, collection):
+    search(page, "Baot sea xyzzy")
+    message = page.locator("#warnings p")
+    assert "'baot' and 'xyzzy' are not in" in message.text_content()
+    page.get_by_role("button", name="Search for “boat sea xyzzy”").click()
+    page.get_by_text("“boat sea xyzzy”", exact=True).wait_for()
+    assert "'xyzzy' is not in" in message.text_content()
+    assert shown_keys(page)[:10] == keys(collection.search("boat sea", k=10))
+    search(page, "boat")
+    page.get_by_text("“boat”", exact=True).wait_for()
+    assert message.count() == 0
 
+
+def test_warnings_of_the_answer_are_text(page):
     def warn(route):
         response = route.fetch()
-        route.fulfill(response=response, json={**response.json(), "warnings": words})
+        route.fulfill(response=response, json={**response.json(), "warnings": ["one", HOSTILE]})
 
     page.route("**/search/text", warn)
     search(page, "sea")
-    assert page.locator("#warnings p").all_text_contents() == words
-    page.unroute("**/search/text")
-    search(page, "boat")
-    page.get_by_text("“boat”", exact=True).wait_for()
-    assert page.locator("#warnings p").count() == 0
+    assert page.locator("#warnings p").all_text_contents() == ["one", HOSTILE]
 
 
 def test_menus_without_a_choice_are_hidden(page, new_page, photos_url):

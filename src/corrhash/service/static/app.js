@@ -23,8 +23,18 @@ function showNotice(message, isError = false) {
   byId("status").className = isError ? "notice wrong" : "notice";
 }
 
-function showWarnings(warnings = []) {
-  byId("warnings").replaceChildren(...warnings.map((warning) => make("p", "", warning)));
+// Messages about the words of a query, and searches with suggested words in place of unknown ones.
+function showWarnings(search = {}, { message, warnings = [], suggestions = {} } = {}) {
+  const messages = [message, ...warnings].filter(Boolean).map((each) => make("p", "", each));
+  let text = search.text || "";
+  for (const [word, term] of Object.entries(suggestions)) {
+    const at = text.toLowerCase().indexOf(word);
+    if (at >= 0) text = text.slice(0, at) + term + text.slice(at + word.length);
+  }
+  if (messages.length && text !== (search.text || "")) {
+    messages[0].append(makeButton("", `Search for “${text}”`, () => start({ text })));
+  }
+  byId("warnings").replaceChildren(...messages);
 }
 
 function showSamples(shown) {
@@ -160,7 +170,7 @@ async function run(search, offset = 0) {
     else {
       byId("results").replaceChildren(...cards);
       showQuery(search, answer, started);
-      showWarnings(answer.warnings);
+      showWarnings(search, answer);
     }
     setNext(answer.next_offset);
     showSummary(search);
