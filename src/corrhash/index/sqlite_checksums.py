@@ -91,7 +91,13 @@ def total_of(checksums: Iterable[int]) -> Total:
 
 def field_checksum(number: int, value: Any) -> int:
     """Return the checksum of the value of a metadata field, as the database returns it."""
-    return row_checksum("fields", number, int(value) if isinstance(value, bool) else value)
+    stored = int(value) if isinstance(value, bool) else value
+    return zlib.crc32(f"{number} {stored!r}".encode(errors="replace"))
+
+
+def key_checksum(number: int, key: str) -> int:
+    """Return the checksum of an entry of the index of keys."""
+    return zlib.crc32(f"{number} {key}".encode(errors="replace"))
 
 
 class Changes:
@@ -118,7 +124,7 @@ class Changes:
         """Count an item, its key, labels and fields."""
         self.add(ITEMS, checksum, sign)
         if key:
-            self.add(KEYS, row_checksum(KEYS, number, key), sign)
+            self.add(KEYS, key_checksum(number, key), sign)
         for label in labels:
             self.add(f"label:{label}", number, sign)
         for name, value in metadata.items():

@@ -25,6 +25,7 @@ from corrhash.index.sqlite_checksums import (
     code_checksums,
     field_checksum,
     item_checksum,
+    key_checksum,
     read_total,
     row_checksum,
     total_of,
@@ -88,7 +89,7 @@ def _found_total(connection: sqlite3.Connection, source: str) -> Total:
     kind, _, name = source.partition(":")
     if source == KEYS:
         sql = "SELECT id, key FROM items INDEXED BY items_by_key WHERE key <> ''"
-        return total_of(row_checksum(KEYS, *row) for row in connection.execute(sql))
+        return total_of(key_checksum(*row) for row in connection.execute(sql))
     if source == ITEMS:
         rows = connection.execute(f"SELECT {SELECTED} FROM items")
         return total_of(item_checksum(row[:-1]) for row in rows)
