@@ -96,6 +96,7 @@ def csv_files(folder: Path) -> Target:
             writer.writeheader()
             writer.writerows(ROWS)
             yield file.getvalue().encode("utf-8-sig" if delimiter == ";" else "utf-8")
+        yield b'image,"text"x\na.png,b\n'  # a heading that is not valid CSV
 
     return _file_target(folder, "a.csv", corpus)
 

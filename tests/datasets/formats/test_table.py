@@ -356,3 +356,9 @@ def test_a_file_of_features_has_a_row_for_each_item(tmp_path):
 def test_column_names_must_be_strings(name, value, tmp_path):
     with pytest.raises(InputError, match=f"^{name} must be a string, got "):
         load(write(tmp_path, "csv"), **{name: value})
+
+
+def test_damaged_heading_of_a_csv_file_is_an_error(tmp_path):
+    (tmp_path / "a.csv").write_text('image,"text"x\na.png,b\n')
+    with pytest.raises(InputError, match=r"Cannot read line 1 of .*a\.csv: .*"):
+        list(read(tmp_path / "a.csv").records)

@@ -56,8 +56,8 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, Cells]]:
     heading = next(lines, "")
     delimiter = max("\t;,", key=heading.count)
     reader = csv.DictReader(chain([heading], lines), delimiter=delimiter, restkey="", strict=True)
-    reader.fieldnames = [name.strip() for name in reader.fieldnames or []]
     try:
+        reader.fieldnames = [name.strip() for name in reader.fieldnames or []]
         for cells in reader:
             where = f"line {reader.line_num}"
             if cells.pop("", None):
@@ -71,7 +71,8 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, Cells]]:
             else:
                 yield where, cells
     except csv.Error as error:
-        raise InputError(f"Cannot read line {reader.line_num} of {path}: {error}.") from error
+        line = max(1, reader.line_num)
+        raise InputError(f"Cannot read line {line} of {path}: {error}.") from error
 
 
 def _parquet_rows(path: Path, key_columns: list[str] | None) -> Iterator[tuple[str, Cells]]:
