@@ -78,6 +78,8 @@ class WordChecker:
     def _is_known(self, word: str) -> bool:
         if self._vocabulary is None or word in ENGLISH_STOP_WORDS:
             return True
+        if self._vocabulary.tokenizer.stem is None and word in self._terms:
+            return True  # as most words of most queries, and quicker
         return any(term in self._terms for term in self._vocabulary.tokenizer.tokenize(word))
 
     def _suggest(self, word: str) -> str:
