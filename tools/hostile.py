@@ -46,7 +46,7 @@ STRINGS = [
     *("", " ", "\0", "a", "'", '"', "\\", "%", "%00", "\r\n\r\n", "\u202e", "\ufeff", "\ud83d"),
     *("../../../etc/passwd", "..%2f..%2fetc%2fpasswd", "C:\\boot.ini", "file:///etc/passwd"),
     *("' or 1=1 --", "; drop table items", "{{7*7}}", "${jndi:ldap://x}", "<script>alert(1)"),
-    *("a" * 999, "a" * 1001, "é" * 70_000, "💥" * 300, "9" * 5000, "1e999", "nan", "-0", "null"),
+    *("a" * 999, "a" * 1001, "é" * 2000, "💥" * 300, "9" * 5000, "1e999", "nan", "-0", "null"),
     *("not " * 99 + "key='a'", "not (" * 30 + "key='a'" + ")" * 30, "(" * 5000, "key = 'a" * 50),
     *("a = " + "9" * 900, " or ".join(["text != 'a'"] * 60), "text > '' and " * 60 + "key = 'a'"),
     *("path >= 'a'", "'x' in labels", "labels = 'x'", "key in labels", "a = 1 or", "text = true"),
@@ -225,7 +225,8 @@ class Generator:
         if kind == "array":
             length = rng.choice([0, 1, 2, schema.get("maxItems", 3), schema.get("maxItems", 3) + 1])
             items = schema.get("items", {})
-            return [self.value(items, depth + 1) for _ in range(length if depth < 4 else 1)]
+            some = [self.value(items, depth + 1) for _ in range(min(length, 3))]
+            return some + some[-1:] * (length - 3)
         if kind in ("integer", "number"):
             low, high = schema.get("minimum", 0), schema.get("maximum", 1000)
             return rng.choice(
@@ -304,7 +305,7 @@ async def exchange(
     After an incomplete request the client ends its side of the connection, so that the service has
     no reason to wait for more.
     """
-    began, answer = time.monotonic(), b""
+    answer, began = b"", time.monotonic()
     reader, writer = await asyncio.open_connection(host, port, local_addr=(address, 0))
     with suppress(OSError, TimeoutError):
         async with asyncio.timeout(GIVE_UP_SECONDS):
@@ -498,8 +499,12 @@ def main() -> None:
     n_errors = log.count('"level": "error"')
     print(f"{report.statuses.total():,} hostile requests, by status: {dict(report.statuses)}")
     print(f"longest answer {max(report.seconds):.2f} s, p99 {quantile(report.seconds, 0.99):.2f} s")
-    early, late = max(used[: len(used) // 4]), max(used[len(used) // 4 :])
-    print(f"memory: {early:.0f} MB in the first quarter, at most {late:.0f} MB later")
+    quarter = max(1, len(used) // 4)
+    quarters = [quantile(used[i * quarter : (i + 1) * quarter], 0.5) for i in range(4)]
+    print(
+        f"memory: median of each quarter {', '.join(f'{one:.0f}' for one in quarters)} MB, ", end=""
+    )
+    print(f"at most {max(used):.0f} MB, {used[-1]:.0f} MB at the end")
     print(
         f"{len(times):,} honest searches beside 64 slow clients, by status: "
         f"{dict(Counter(status for status, _ in times))}; p50 {quantile(seconds, 0.5):.3f} s, "

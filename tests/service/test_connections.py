@@ -81,6 +81,22 @@ def test_slow_headers_of_a_second_request_are_cut_off(impatient):
         received(line)
 
 
+def test_large_headers_are_cut_off(impatient):
+    """A connection that sends headers as fast as it can, and never ends them."""
+    with connect(impatient, HALF_HEADERS) as line, suppress(ConnectionError):
+        for _ in range(1000):
+            line.sendall(b"x" * 1000 + b"\r\nX-More: ")
+        pytest.fail("a megabyte of headers was accepted")
+
+
+def test_body_after_an_early_answer_is_dropped(impatient):
+    head = b"POST /api/v1/items HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n\r\n"
+    with connect(impatient, head) as line:
+        assert line.recv(65536).startswith(b"HTTP/1.1 401")
+        line.sendall(b"x" * 1_000_000 + b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert b"200 OK" in line.recv(65536)
+
+
 def test_slow_bodies_get_408(impatient):
     with connect(impatient, SLOW_BODY) as line:
         assert received(line).startswith(b"HTTP/1.1 408")

@@ -87,6 +87,7 @@ def limited_protocol(limits: Limits, proxies: Sequence[str] = ()) -> type[asynci
         deadline: asyncio.TimerHandle | None = None
         write_deadline: asyncio.TimerHandle | None = None
         address = ""
+        n_bytes = 0
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             super().connection_made(transport)
@@ -104,6 +105,11 @@ def limited_protocol(limits: Limits, proxies: Sequence[str] = ()) -> type[asynci
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             self.watch()
+            self.n_bytes = 0 if self.is_answering() else self.n_bytes + len(data)
+            # After an early answer, the rest of the body is received and dropped.
+            rest = self.cycle is not None and self.cycle.more_body
+            if self.n_bytes > (limits.write if rest else limits.headers):
+                self.transport.abort()
 
         def watch(self) -> None:
             """Set the deadline of the headers once, and cancel it when they are complete."""

@@ -32,6 +32,7 @@ class Limits:
 
     Parameters
     ----------
+    headers : maximum bytes of the headers of a request.
     body : maximum bytes of a JSON request.
     upload : maximum bytes of a query image.
     write : maximum bytes of a request that adds items.
@@ -47,6 +48,7 @@ class Limits:
     keep_alive : seconds after which an idle connection is closed.
     """
 
+    headers: int = 64 * 1024
     body: int = 64 * 1024
     upload: int = 10 * MEGABYTE
     write: int = 32 * MEGABYTE
