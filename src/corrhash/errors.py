@@ -173,6 +173,7 @@ _PROBLEMS = {
     "string_too_long": "must have at most {max_length} characters",
     "string_too_short": "must have at least {min_length} characters",
     "string_type": "must be a string",
+    "too_many_fields": "must have at most {most} fields, got {got}",
     "too_long": "must have at most {max_length} entries, got {actual_length}",
     "too_short": "must have at least {min_length} entries, got {actual_length}",
 }

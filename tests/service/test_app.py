@@ -3,6 +3,7 @@
 import base64
 import io
 import threading
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -376,6 +377,38 @@ TOO_LARGE = [
     {"labels": [str(number) for number in range(201)]},
     {"text": "x" * 20_001},
 ]
+
+
+MANY = 200_000
+AMPLIFIED = {
+    "fields": {"key": "a", **{f"f{number}": 0 for number in range(MANY)}},
+    "metadata": {"key": "a", "metadata": {f"f{number}": [] for number in range(MANY)}},
+    "labels": {"key": "a", "labels": [1] * MANY},
+    "items": 1,
+}
+
+
+@pytest.mark.parametrize("what", AMPLIFIED)
+def test_many_mistakes_cost_no_more_than_one(collection, generous, what):
+    """Each mistake would be described, in memory, while all other requests wait."""
+    items = [AMPLIFIED[what]] * (MANY if what == "items" else 1)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with TestClient(create_app(collection, generous, token=TOKEN)) as client:
+        client.get("/api/v1/info")
+        tracemalloc.start()
+        response = client.post("/api/v1/items", json={"items": items}, headers=headers)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert response.status_code == 422
+    assert response.json()["error"].count("items.") == 1
+    assert peak < 60 << 20
+
+
+def test_a_search_has_few_fields(service):
+    body = {f"f{number}": 0 for number in range(51)}
+    response = service.post("/api/v1/search/text", json=body)
+    message = "Invalid request. the body must have at most 50 fields, got 51."
+    assert (response.status_code, response.json()["error"]) == (422, message)
 
 
 def test_size_of_items_is_limited(tmp_path, generous):

@@ -7,8 +7,17 @@ import binascii
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
-from pydantic_core import to_json
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError, to_json
 
 from corrhash.collection.base import SearchOptions
 from corrhash.datasets.records import Record
@@ -36,6 +45,7 @@ Modality = Literal["image", "text"]
 Text = Annotated[str, StringConstraints(max_length=MAX_TEXT, pattern=r"^[^\x00]*$")]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT, pattern=r"^[^\x00]*$")]
 Label = Annotated[str, StringConstraints(min_length=1, max_length=MAX_LABEL, pattern=r"^[^\x00]*$")]
+Labels = Annotated[list[Label], FailFast()]
 Hex = Annotated[str, StringConstraints(min_length=2, max_length=256, pattern=r"^[0-9a-f]+$")]
 
 STRICT = ConfigDict(extra="forbid", strict=True)
@@ -49,8 +59,18 @@ PRIVATE_FIELDS = {"path"}
 METADATA_LIMITS = f"Names have at most {MAX_NAME} characters, strings at most {MAX_VALUE:,}."
 
 
+def _few_fields(value: Any) -> Any:
+    """Refuse an object with many fields at once, instead of explaining what is wrong with each."""
+    if isinstance(value, dict) and len(value) > MAX_FIELDS:
+        counts = {"most": MAX_FIELDS, "got": len(value)}
+        raise PydanticCustomError("too_many_fields", "has too many fields", counts)
+    return value
+
+
 class _Schema(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+    _limited = model_validator(mode="before")(_few_fields)
 
 
 class SearchParameters(_Schema):
@@ -171,8 +191,8 @@ class NewItem(_Schema):
     key: Name = Field(examples=["holiday/1.jpg"])
     image: str | None = Field(None, description="An image file in base64.")
     text: str = Field("", max_length=MAX_CAPTION, examples=["two boats on the sea"])
-    labels: list[Label] = Field([], max_length=MAX_LABELS, examples=[["boat"]])
-    metadata: dict[str, str | int | float | bool] = Field(
+    labels: Labels = Field([], max_length=MAX_LABELS, examples=[["boat"]])
+    metadata: Annotated[dict[str, str | int | float | bool], BeforeValidator(_few_fields)] = Field(
         {}, max_length=MAX_FIELDS, description=METADATA_LIMITS, examples=[{"year": 2015}]
     )
 
@@ -182,7 +202,7 @@ class NewItems(_Schema):
 
     model_config = STRICT
 
-    items: list[NewItem] = Field(min_length=1, max_length=MAX_ITEMS)
+    items: Annotated[list[NewItem], FailFast()] = Field(min_length=1, max_length=MAX_ITEMS)
 
     def records(self, limits: Limits) -> list[Record]:
         """Convert all items to records; one invalid item rejects all."""
@@ -196,8 +216,10 @@ class ItemChange(_Schema):
 
     key: Name = Field(examples=["holiday/1.jpg"])
     text: str = Field("", max_length=MAX_CAPTION, description="The new text, empty to remove it.")
-    labels: list[Label] = Field([], max_length=MAX_LABELS, description="All labels of the item.")
-    metadata: dict[str, str | int | float | bool | None] = Field(
+    labels: Labels = Field([], max_length=MAX_LABELS, description="All labels of the item.")
+    metadata: Annotated[
+        dict[str, str | int | float | bool | None], BeforeValidator(_few_fields)
+    ] = Field(
         {},
         max_length=MAX_FIELDS,
         description=f"Fields to set, or null to remove a field. {METADATA_LIMITS}",
@@ -210,7 +232,7 @@ class ItemChanges(_Schema):
 
     model_config = STRICT
 
-    items: list[ItemChange] = Field(min_length=1, max_length=MAX_ITEMS)
+    items: Annotated[list[ItemChange], FailFast()] = Field(min_length=1, max_length=MAX_ITEMS)
 
     def changes(self) -> list[dict[str, Any]]:
         """Return the fields that were given."""
