@@ -19,19 +19,19 @@ def folder(tmp_path_factory):
 
 def test_damaged_collections_give_no_wrong_answers(folder):
     rounds = Rounds(folder / "collection", ask_collection, folder / "old")
-    for number in range(48):
+    for number in range(24):
         rounds.run(number)
     assert rounds.failures == []
-    assert rounds.counts["error"] > 10
+    assert rounds.counts["error"] > 5
     assert rounds.counts["unharmed"] > 0
 
 
 def test_damaged_models_give_no_wrong_codes(folder):
     rounds = Rounds(folder / "model", ask_model)
-    for number in range(24):
+    for number in range(16):
         rounds.run(number)
     assert rounds.failures == []
-    assert rounds.counts["error"] > 10
+    assert rounds.counts["error"] > 5
 
 
 def test_every_kind_of_damage_changes_a_file():

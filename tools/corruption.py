@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +107,14 @@ def damage_file(path: Path, rng: random.Random, old: Path | None = None) -> str:
     return kind.__name__.strip("_").replace("_", " ")
 
 
+@cache
+def _scenes() -> Any:
+    return draw_scenes(N, size=48)
+
+
 def make_model(folder: Path, *, network: bool = False) -> None:
     """Train a small model; with ``network`` one on pixels, exported to ONNX."""
-    scenes = draw_scenes(N, size=48)
+    scenes = _scenes()
     words = Vocabulary.fit(scenes.captions, min_count=2)
     raw = PairedDataset(scenes.images, scenes.captions, scenes.labels)
     training = TrainingRun("scenes", 0, {"n": N}, "labels")
@@ -127,7 +133,7 @@ def make_model(folder: Path, *, network: bool = False) -> None:
 
 def make_collection(folder: Path, model: Path, old: Path) -> None:
     """Fill a collection whose last writes are in its write-ahead log; copy it before to ``old``."""
-    scenes = draw_scenes(N, size=48)
+    scenes = _scenes()
     collection = Collection.create(folder, model, store_continuous=True)
     records = []
     for row in range(N):
@@ -161,7 +167,7 @@ FILTERS = (
 def ask_collection(folder: Path) -> tuple[Answers, set[str]]:
     """Return the answers to all questions, errors among them, and keys reported as damaged."""
     answers: Answers = {}
-    scenes = draw_scenes(N, size=48)
+    scenes = _scenes()
     keys = [f"scene {row}" for row in range(N)]
     collection = Collection.open(folder)
 
@@ -218,7 +224,7 @@ def _concerns(one: Any, keys: set[str]) -> bool:
 
 def ask_model(folder: Path) -> tuple[Answers, set[str]]:
     """Return the codes of images and texts."""
-    scenes = draw_scenes(N, size=48)
+    scenes = _scenes()
     model = load_model(folder)
     images = model.reader.read_images(scenes.images)
     texts = model.reader.read_texts(scenes.captions)
