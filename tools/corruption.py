@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import logging
 import random
+import re
 import shutil
 import signal
 import sys
@@ -210,6 +211,9 @@ def is_silent(name: str, before: Any, after: Any, damaged_keys: set[str]) -> boo
     """Return whether an answer is wrong without a report."""
     if isinstance(after, (InputError, StorageError)) or after == before:
         return False
+    if name.startswith("get "):  # a damaged thumbnail is reported, and the item is without it
+        reported = name.removeprefix("get ") in damaged_keys
+        return not (reported and _without_thumbnail(before) == _without_thumbnail(after))
     if not isinstance(before, list) or not isinstance(after, list):
         return True
     left = list(after)
@@ -320,7 +324,7 @@ class Rounds:
 
 
 def _without_thumbnail(item: str) -> str:
-    return item.partition("'thumbnail'")[0]
+    return re.sub(r"'thumbnail': .*?, 'stamp'", "'stamp'", item, flags=re.DOTALL)
 
 
 def _hung(*arguments: Any) -> None:
