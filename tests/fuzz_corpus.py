@@ -170,6 +170,7 @@ def npz_files(folder: Path) -> Target:
 
 def mat_files(folder: Path) -> Target:
     """MATLAB files."""
+    import h5py
     from scipy.io import savemat
 
     def corpus() -> Iterable[bytes]:
@@ -181,6 +182,11 @@ def mat_files(folder: Path) -> Target:
             file = io.BytesIO()
             savemat(file, arrays, **how)
             yield file.getvalue()
+        file = io.BytesIO()
+        with h5py.File(file, "w", userblock_size=512) as archive:  # version 7.3
+            for name, array in ARRAYS.items():
+                archive[name] = array.T
+        yield b"MATLAB 7.3 MAT-file".ljust(124) + b"\0\2IM" + file.getvalue()[128:]
 
     return _file_target(folder, "a.mat", corpus)
 
