@@ -9,12 +9,13 @@ import pytest
 from PIL import Image
 
 from corrhash.collection.collection import Collection
-from corrhash.datasets import PairedDataset, Reader, Vocabulary
+from corrhash.datasets import PairedDataset, Reader, TextFeatures, Vocabulary
 from corrhash.methods import METHODS
 from corrhash.methods.chn import CHN, Networks
 from corrhash.methods.onnx_export import export_onnx
 from corrhash.model import Model
 from corrhash.training.config import Training
+from tests.networks import onnx_folders as tiny
 
 TEXTS = ["a boat at sea", "trees on a hill"] * 20
 
@@ -110,3 +111,19 @@ def test_exported_model_searches_by_image_without_pytorch(collection, images, tm
     assert found == [(match.key, match.distance) for match in expected]
     assert "onnxruntime" in imported
     assert "torch" not in imported
+
+
+def test_sentence_encoder_searches_without_pytorch(tmp_path):
+    encoder = tiny.save_sentence_encoder(tmp_path / "mini")
+    reader = Reader(text_features=TextFeatures(f"onnx:{encoder}").pinned())
+    texts = ["a red boat", "two tree sky", "red sea", "a tree", "boat sea", "two sky"] * 4
+    features = np.random.default_rng(0).normal(size=(24, 6))
+    hasher = METHODS["cvh"](4).fit(reader.read(PairedDataset(features, texts)))
+    collection = Collection.create(tmp_path / "collection", Model(hasher, reader))
+    collection.add({"key": f"item {i}", "text": text} for i, text in enumerate(texts))
+    expected = collection.search("red tree", find="text")
+    search = ("search", tmp_path / "collection", "red", "tree", "--find", "text", "--json")
+    output, imported = corrhash(*search)
+    assert [match["key"] for match in json.loads(output)] == [match.key for match in expected]
+    assert {"onnxruntime", "tokenizers"} <= imported
+    assert heavy(imported) == {name for name in imported if name.startswith("onnxruntime")}

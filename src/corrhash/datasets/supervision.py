@@ -111,7 +111,7 @@ def supervise(
         result = _from_pairs(split)
     else:
         result = _from_judgments(split, Path(choice))
-    return replace(result, notes=(*result.notes, *_note_on_empty_texts(split.train)))
+    return replace(result, notes=(*result.notes, *_note_on_empty_texts(split)))
 
 
 def check_supervision(
@@ -294,8 +294,12 @@ def _notes_on_other_judgments(
         yield f"Ignored repeated lines: {len(repeated):,} (the first is line {repeated[0]})."
 
 
-def _note_on_empty_texts(train: PairedDataset) -> tuple[str, ...]:
+def _note_on_empty_texts(split: RetrievalSplit) -> tuple[str, ...]:
+    train = split.train
     n_empty = int(is_empty_text(train.texts).sum())
     if not n_empty:
         return ()
-    return (f"{n_empty:,} of {len(train):,} training texts contain no term from the vocabulary.",)
+    of_all = f"{n_empty:,} of {len(train):,} training"
+    if split.reader is not None and split.reader.text_features is not None:
+        return (f"{of_all} items have no text.",)
+    return (f"{of_all} texts contain no term from the vocabulary.",)

@@ -163,6 +163,14 @@ def test_every_file_is_accounted_for(holiday):
     ]
 
 
+def test_folder_names_replace_file_names_without_words(holiday):
+    draw(holiday / "Summer 2019" / "beach" / "IMG_0042.jpg", 5)
+    texts = {record.key: record.text for record in read(holiday).records}
+    assert texts["Summer 2019/beach/IMG_0042.jpg"] == "Summer beach"
+    draw(holiday / "IMG_0043.jpg", 6)
+    assert {r.key: r.text for r in read(holiday).records}["IMG_0043.jpg"] == ""
+
+
 def test_upper_case_and_empty_caption_files(holiday):
     (holiday / "town" / "two.TXT").write_text("the old church")
     (holiday / "beach" / "IMG_0001 red boat.txt").write_text(" \n")

@@ -57,7 +57,8 @@ def load(
     path : the folder.
     seed : of the split.
     captions : ``beside`` (a ``.txt`` file of the same name), ``inside`` (IPTC, XMP or EXIF),
-        ``names`` (file names), or ``auto``, the first of these that an image has.
+        ``names`` (of the file or, if it has no words, of its folders), or ``auto``, the first of
+        these that an image has.
     labels : ``none``, ``folders`` (the names of its parent folders), or ``keywords`` (embedded in
         the image).
     n_query, n_validation, n_train : sizes of the split.
@@ -134,12 +135,13 @@ def _record(folder: Path, file: Path, captions: str, labels: str) -> Record | Un
     key = unicodedata.normalize("NFC", name.as_posix())
     named = {"none": (), "folders": name.parts[:-1], "keywords": embedded.keywords}[labels]
     try:
-        return Record(key, file, _text(file, captions, embedded), labels=list(named))
+        text = _text(file, captions, embedded, name.parts[:-1])
+        return Record(key, file, text, labels=list(named))
     except InputError as error:
         return UnreadableRecord(ascii(key), str(error))
 
 
-def _text(file: Path, captions: str, embedded: EmbeddedText) -> str:
+def _text(file: Path, captions: str, embedded: EmbeddedText, folders: Sequence[str]) -> str:
     if captions in ("auto", "beside"):
         beside = caption_file(file)
         text = "" if beside is None else " ".join(read_lines(beside)).strip()
@@ -147,7 +149,7 @@ def _text(file: Path, captions: str, embedded: EmbeddedText) -> str:
             return text
     if captions in ("auto", "inside") and (embedded.text or captions == "inside"):
         return embedded.text
-    return words_in_name(file.stem)
+    return words_in_name(file.stem) or words_in_name(" ".join(folders))
 
 
 def caption_file(image: Path) -> Path | None:
