@@ -72,6 +72,17 @@ def test_hamming_distance_of_lsh_is_the_angle():
     np.testing.assert_allclose(codes.hamming(codes) / 1024, angles, atol=0.07)
 
 
+@pytest.mark.parametrize("space", ["shared", "cca"])
+def test_pairs_without_text_are_not_learned_from(space):
+    images, texts = aligned()
+    partly = np.where(np.arange(400)[:, None] % 2 == 0, texts, 0)
+    codes = [
+        ITQ(16, space=space).fit(*pairs).encode_image(images).packed
+        for pairs in ((images, partly), (images[::2], texts[::2]))
+    ]
+    np.testing.assert_array_equal(*codes)
+
+
 def test_length_of_embeddings_is_ignored():
     images, texts = aligned(gap=0)
     hasher = ITQ(16).fit(images, texts)

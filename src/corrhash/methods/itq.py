@@ -17,7 +17,7 @@ import scipy
 import scipy.sparse as sp
 
 from corrhash.codes import check_n_bits
-from corrhash.datasets.base import PairedDataset
+from corrhash.datasets.base import PairedDataset, is_empty_text
 from corrhash.errors import InputError
 from corrhash.methods._linear_algebra import (
     LinearHasher,
@@ -67,6 +67,7 @@ class _EmbeddingHasher(LinearHasher):
     def _fit(self, pairs: PairedDataset, validation: PairedDataset | None) -> None:
         check_choice("space", self.space, SPACES)
         check_count("seed", self.seed, least=0)
+        pairs = pairs.take(~is_empty_text(pairs.texts))  # they pair an image with nothing
         images = _unit(feature_rows(pairs.images, "images"))
         texts = _unit(feature_rows(pairs.texts, "texts"))
         if self.space == "shared" or (self.space == "auto" and in_one_space(images, texts)):
