@@ -31,7 +31,7 @@ from corrhash.methods._validation import check_choice, check_count, feature_rows
 
 SPACES = ("auto", "shared", "cca")
 MIN_AGREEMENT = 0.75
-"""Chance is 0.5; pairs of aligned encoders reach 0.9 and more."""
+"""Share of other pairs that must be farther away than the own one; chance is 0.5."""
 
 MAX_CHECKED = 1000
 MAX_ROTATED = 20_000
@@ -175,7 +175,7 @@ class LSH(_EmbeddingHasher):
     """Random projections of embeddings, unsupervised (Charikar, STOC 2002).
 
     The expected Hamming distance of two codes is proportional to the angle between the embeddings.
-    Nothing is learned but the means, so codes are as good as ITQ's only at many bits.
+    Nothing is learned but the means of the embeddings.
 
     Parameters
     ----------
