@@ -74,6 +74,9 @@ HEADERS = [
 ]
 
 
+LONG_HEAD = 60_000
+"""Bytes of a request line and headers that a service may refuse to read."""
+
 FRAMING = ("Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Bad Name", "Expect")
 """Headers that can change where a request ends, or whether it is one."""
 
@@ -132,7 +135,8 @@ class Generator:
         lines += [f"{name}: {value}" for name, value in headers]
         raw = "\r\n".join(lines).encode("utf-8", "surrogatepass") + b"\r\n\r\n" + body
         damaged = self.damaged(raw)
-        return damaged, complete and damaged == raw
+        is_short = len(raw) - len(body) < LONG_HEAD
+        return damaged, complete and damaged == raw and is_short
 
     def target(self, operation: Operation) -> str:
         """Return a path with its parameters."""
@@ -422,12 +426,13 @@ async def besiege(
 ) -> list[tuple[int, float]]:
     """Return status and seconds of each search by honest clients, while slow ones attack.
 
-    Half of the slow clients share the address of an honest one.
+    Half of the slow clients share one address. Honest clients have their own, since the rate of an
+    address is limited.
     """
     where, times = urlsplit(url), list[tuple[int, float]]()
     host, port = str(where.hostname), int(where.port or 80)
     addresses = [f"127.1.2.{number + 1}" for number in range(n_slow)]
-    addresses[: n_slow // 2] = ["127.1.3.1"] * (n_slow // 2)
+    addresses[: n_slow // 2] = addresses[:1] * (n_slow // 2)
     tasks = [
         asyncio.create_task(slow_client(host, port, path, number, address))
         for number, address in enumerate(addresses)
