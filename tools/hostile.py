@@ -345,21 +345,20 @@ async def attack(url: str, n: int, seed: int = 0, memory: Callable[[], object] =
     """Send ``n`` hostile requests, a few at a time; call ``memory`` a hundred times on the way."""
     with urllib.request.urlopen(f"{url}/api/v1/openapi.json") as answer:
         generator = Generator(json.load(answer), seed)
-    where, report, started = urlsplit(url), Report(), 0
-
-    async def client() -> None:
-        nonlocal started
-        while started < n:
-            started += 1
-            if started % max(1, n // 100) == 0:
-                memory()
-            raw, complete = generator.request(where.netloc)
-            address = f"127.1.1.{1 + started % 250}"
-            server = str(where.hostname), int(where.port or 80)
-            answer = await exchange(*server, raw, complete, address)
-            report.add(raw, complete, *answer)
-
-    await asyncio.gather(*(client() for _ in range(PARALLEL)))
+    where, report = urlsplit(url), Report()
+    server = str(where.hostname), int(where.port or 80)
+    for start in range(0, n, PARALLEL):
+        # No time is measured while requests are generated, which can take long.
+        numbers = range(start, min(start + PARALLEL, n))
+        requests = [generator.request(where.netloc) for _ in numbers]
+        sent = [
+            exchange(*server, *request, f"127.1.1.{1 + number % 250}")
+            for number, request in zip(numbers, requests, strict=True)
+        ]
+        for request, answer in zip(requests, await asyncio.gather(*sent), strict=True):
+            report.add(*request, *answer)
+        if start % max(PARALLEL, n // 100) < PARALLEL:
+            memory()
     return report
 
 
