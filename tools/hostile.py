@@ -412,9 +412,11 @@ async def honest_client(
         began, answer = time.monotonic(), b""
         with suppress(OSError):
             reader, writer = await asyncio.open_connection(host, port, local_addr=(address, 0))
-            writer.write(raw)
-            answer = await reader.read()
-            writer.transport.abort()
+            try:
+                writer.write(raw)
+                answer = await reader.read()
+            finally:
+                writer.transport.abort()
         status = int(answer[9:12]) if answer.startswith(b"HTTP/1.1 ") else 0
         times.append((status, time.monotonic() - began))
         await asyncio.sleep(0.1)
@@ -445,6 +447,7 @@ async def besiege(
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.sleep(0.1)  # connections are closed by now
     return times
 
 
