@@ -72,5 +72,5 @@ def test_repair_needs_a_collection_and_its_model(folder, tmp_path):
     from corrhash.model import Model, load_model
 
     other = Model(load_model(tmp_path / "other").hasher, Reader())
-    with pytest.raises(InputError, match="its fingerprint differs. Pass the original model"):
+    with pytest.raises(InputError, match="the fingerprints differ. Pass the original model"):
         repair(folder / "old", tmp_path / "new", other)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
-from corrhash.errors import InputError, MissingPackageError, optional_packages
+from corrhash.errors import InputError, MissingPackageError, did_you_mean, optional_packages
 
 
 class UnknownNameError(InputError, KeyError):
@@ -32,7 +32,8 @@ class Registry(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name not in self.import_paths:
             raise UnknownNameError(
-                f"Unknown {self.kind} {name!r}. Choose one of: {', '.join(self)}."
+                f"Unknown {self.kind} {name!r}.{did_you_mean(str(name), self)} "
+                f"Choose one of: {', '.join(self)}."
             )
         return load_attribute(self.import_paths[name], f"The {self.kind} {name!r}")
 

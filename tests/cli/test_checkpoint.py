@@ -46,7 +46,7 @@ def test_interrupt_explains_how_to_resume(interrupted):
 def test_same_command_resumes_and_says_so(interrupted):
     folder, _ = interrupted
     output = run(*TRAIN, "--set", "training.epochs=4", "--out", folder).output
-    assert "Resuming the training that was interrupted after 2 epochs" in output
+    assert "Resuming training, interrupted after 2 epochs" in output
     assert output.splitlines()[-1].startswith("To search: corrhash index COLLECTION synthetic")
     assert len((folder / "log.jsonl").read_text().splitlines()) == 4
     assert "Resuming" not in run(*TRAIN, "--set", "training.epochs=1", "--out", folder).output
@@ -57,7 +57,7 @@ def test_other_settings_are_refused_before_data_is_read(interrupted, monkeypatch
     monkeypatch.setattr("corrhash.datasets.load_dataset", None)  # would fail if called
     changed = (*TRAIN, "--set", "training.epochs=4", "--set", "training.batch_size=32")
     output = fail(monkeypatch, capsys, *changed, "--out", folder)
-    assert "holds an interrupted training with other settings: training was" in output
+    assert "contains an interrupted training run with different settings: training was" in output
     assert "add --restart to discard it" in output
 
 

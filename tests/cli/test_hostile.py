@@ -102,7 +102,7 @@ def make_pipe(path):
 def test_pipes_are_refused_without_waiting(collection, tmp_path, monkeypatch, capsys, suffix):
     pipe = make_pipe(tmp_path / f"pipe.{suffix}")
     message = fail(monkeypatch, capsys, "index", collection, pipe)
-    assert "is a pipe or a device. Give a regular file or a folder." in message
+    assert "is a pipe or a device. Pass a regular file or a folder." in message
     if suffix == "csv":
         assert "pipe" in fail(monkeypatch, capsys, "update", collection, "--from", pipe)
     if suffix == "png":

@@ -61,8 +61,8 @@ def test_mistakes_are_named(photos, clip, tmp_path, monkeypatch, capsys):
     assert "or --encoder NAME" in output
     encoder = ("--encoder", f"onnx:{clip}")
     output = fail(monkeypatch, capsys, "index", album, photos, *encoder, "--model", "m")
-    assert "--encoder and --model exclude each other" in output
-    assert "--bits applies to --encoder" in fail(
+    assert "--encoder and --model cannot be combined" in output
+    assert "--bits needs --encoder" in fail(
         monkeypatch, capsys, "index", album, photos, "--bits", 8
     )
     output = fail(monkeypatch, capsys, "index", album, photos, *encoder, "--method", "scm")

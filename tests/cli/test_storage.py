@@ -36,7 +36,7 @@ def test_info_lists_all_damaged_rows(folder, monkeypatch, capsys):
     message = fail(monkeypatch, capsys, "info", folder, "--verify")
     for number in (2, 5):
         assert f"item {number} is damaged: its row is damaged" in message
-    assert "salvage what is whole with corrhash repair" in message
+    assert "copy the undamaged items with corrhash repair" in message
 
 
 def test_info_verifies_the_model(folder, monkeypatch, capsys):

@@ -318,7 +318,7 @@ def test_training_from_scratch_is_announced_or_asked_for(photos, tmp_path, monke
     scratch = ("train", photos, *QUICK, "--supervision", "pairs", "--out", tmp_path / "m")
     output = stderr_of(monkeypatch, capsys, *scratch)
     assert "WARNING: no pretrained encoder is available, so a small network is trained" in output
-    assert "downloads are switched off" in output
+    assert "downloads are disabled" in output
     asked = (*train, "--image-features", "raw", "--backbone", "small", "--out", tmp_path / "m")
     output = stderr_of(monkeypatch, capsys, *asked)
     assert "WARNING" not in output

@@ -83,7 +83,7 @@ def test_empty_texts_are_found():
         ),
         (
             dict(images=[[1.0]], texts=["a"], similarity=Similarity.paired(2)),
-            "about 2 images and 2 texts, got 1 and 1",
+            "one column per text, 1 x 1, got 2 x 2",
         ),
     ],
 )

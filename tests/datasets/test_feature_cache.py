@@ -41,7 +41,7 @@ HOLES[2, 1] = np.nan
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (GOOD[:3], "f.npy has 3 rows, but the dataset has 4 items. Row i belongs to item i"),
+        (GOOD[:3], "f.npy has 3 rows, but the dataset has 4 items. Row i must belong to item i"),
         (HOLES, "1 of 4 rows of .*f.npy are not finite; the first is row 2"),
         (GOOD * 1e300, "4 of 4 rows of .*f.npy are not finite; the first is row 0"),
         (GOOD[:, 0], r"array of numbers .*got shape \(4,\) of float64"),
@@ -62,7 +62,7 @@ def test_unreadable_feature_files_are_named(tmp_path):
     with pytest.raises(InputError, match=r"must end in .npy or .npz, got '.*items.csv'"):
         read_feature_file(tmp_path / "items.csv", 4)
     np.savez(tmp_path / "two.npz", a=GOOD, b=GOOD)
-    with pytest.raises(InputError, match=r"two.npz must hold one array, got 2 \(a, b\)"):
+    with pytest.raises(InputError, match=r"two.npz must contain one array, got 2 \(a, b\)"):
         read_feature_file(tmp_path / "two.npz", 4)
     np.save(tmp_path / "cut.npy", GOOD)
     content = (tmp_path / "cut.npy").read_bytes()

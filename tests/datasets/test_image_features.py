@@ -77,7 +77,7 @@ def test_unknown_names_are_rejected():
     with pytest.raises(InputError, match=r"'alexnet-fc8'.*alexnet-fc7, hf:<folder.*.npy or .npz"):
         ImageFeatures("alexnet-fc8")
     for name in ("simple", "hf:model", "file.npy"):
-        with pytest.raises(InputError, match=r"take no weights, got 'a.pth'. Only these do"):
+        with pytest.raises(InputError, match=r"take no weights, got 'a.pth'. Weights apply to"):
             ImageFeatures(name, "a.pth")
 
 
@@ -154,7 +154,7 @@ def test_a_feature_file_serves_its_own_items_only(images, tmp_path):
     np.testing.assert_array_equal(features.of_dataset(images), rows)
     with pytest.raises(InputError, match="5 rows, but the dataset has 4 items"):
         features.of_dataset(images[:4])
-    message = r"reads its image features from .*f.npy, which has none for new.*alexnet-fc7"
+    message = r"trained on image features from .*f.npy, which has none for new.*alexnet-fc7"
     with pytest.raises(InputError, match=message):
         features.of_images(images)
     np.save(tmp_path / "f.npy", rows + 1)

@@ -50,8 +50,8 @@ def test_repeated_lines_count_once(tmp_path):
             "a.jpg,b.jpg\n",
             r"Line 1 of .* has 2 fields, expected 3: image key, text key and 1 or -1",
         ),
-        ("image,text,similar\n", r"clicks.csv holds no judgments. A line"),
-        ("", r"clicks.csv holds no judgments"),
+        ("image,text,similar\n", r"clicks.csv contains no judgments. Each line"),
+        ("", r"clicks.csv contains no judgments"),
     ],
 )
 def test_mistakes_are_reported_with_their_lines(tmp_path, text, message):

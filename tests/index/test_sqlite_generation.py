@@ -65,7 +65,7 @@ def test_file_replaced_while_it_is_open_is_noticed(folder, tmp_path, caplog):
         index.search(random_codes(1), 9)
     (folder / GENERATION_FILE).unlink()
     assert index.search(random_codes(1), 9).rows[0].tolist() == [5]
-    assert "was replaced. All codes are read again" in caplog.text
+    assert "was replaced. Reading all codes again" in caplog.text
 
 
 def test_damaged_generation_is_replaced_by_the_next_write(folder, caplog):

@@ -155,7 +155,7 @@ def test_wrong_sources_are_rejected(tmp_path):
     with pytest.raises(InputError, match=r"Encoder not found: .*nothing"):
         open_image_encoder(str(tmp_path / "nothing"))
     (tmp_path / "weights.bin").write_bytes(b"")
-    with pytest.raises(InputError, match=r"a folder or a file ending in .onnx"):
+    with pytest.raises(InputError, match=r"a folder or a file that ends in .onnx"):
         open_image_encoder(str(tmp_path / "weights.bin"))
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"No text network found in .*encoder.json"):
@@ -164,8 +164,8 @@ def test_wrong_sources_are_rejected(tmp_path):
     with pytest.raises(InputError, match=r"Cannot load the network .*bad.onnx"):
         open_image_encoder(str(tmp_path / "bad.onnx")).compute([np.zeros((8, 8, 3), np.uint8)])
     folder = tiny.save_sentence_encoder(tmp_path / "mini")
-    with pytest.raises(InputError, match=r"not an encoder of images alone.*input_ids"):
+    with pytest.raises(InputError, match=r"does not encode images only.*input_ids"):
         open_image_encoder(str(folder)).compute([np.zeros((8, 8, 3), np.uint8)])
     (folder / "tokenizer.json").unlink()
-    with pytest.raises(InputError, match=r"needs a tokenizer.json beside it"):
+    with pytest.raises(InputError, match=r"needs a tokenizer.json in its folder"):
         open_text_encoder(str(folder))

@@ -231,7 +231,7 @@ def test_a_folder_name_does_not_change_messages(collection, generous, monkeypatc
         message = client.post("/api/v1/search/text", json=text).json()["error"]
         assert client.get("/api/v1/info").json()["name"]
     assert message.startswith("'dogz' and 'xyzzy' are not in this collection's vocabulary.")
-    assert message.endswith(" Use words of the texts that the model was trained on.")
+    assert message.endswith(" Use words from the texts that the model was trained on.")
 
 
 def test_metrics_count_requests(service):
@@ -432,7 +432,7 @@ def test_size_of_items_is_limited(tmp_path, generous):
         keys_of_all = [("key", item["key"]) for item in items]
         response = client.get("/api/v1/items", params=keys_of_all)
         assert response.status_code == 422
-        assert "exceed 4 MB together" in response.json()["error"]
+        assert "exceed 4 MB in total" in response.json()["error"]
         assert len(client.get("/api/v1/items", params=keys_of_all[:20]).json()) == 20
         found, offset = [], 0
         while offset is not None:

@@ -81,7 +81,7 @@ def test_codes_are_written_in_hexadecimal_digits():
     assert to_hex(from_hex("01f3", 16)) == ["01f3"]
     three = Codes(np.array([[1, 2], [0xAB, 0], [0xFF, 0x0F]], np.uint8), 12)
     assert to_hex(three) == ["0102", "ab00", "ff0f"]
-    with pytest.raises(InputError, match="A code of 16 bits has 4 hexadecimal digits, got 3"):
+    with pytest.raises(InputError, match="A code of 16 bits must have 4 hexadecimal digits, got 3"):
         from_hex("01f", 16)
 
 

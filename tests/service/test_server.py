@@ -234,5 +234,5 @@ def test_workers_and_their_parent_end_together(filled_folder, killed):
 def test_workers_need_a_folder():
     index = open_index("memory:", 8)
     collection = Collection("memory:", index, None)
-    with pytest.raises(InputError, match="Several workers need a collection in a folder"):
+    with pytest.raises(InputError, match="Multiple workers require a collection in a folder"):
         serve(collection, workers=2)

@@ -67,12 +67,12 @@ class Checkpoint:
         ]
         if changes:
             raise InputError(
-                f"{self.folder} holds an interrupted training with other settings: "
+                f"{self.folder} contains an interrupted training run with different settings: "
                 f"{'; '.join(changes)}. Run the earlier command again to resume it, or add "
                 "--restart to discard it."
             )
         done = f" after {self.epochs_done} epochs" if self.epochs_done else ""
-        print_line(f"Resuming the training that was interrupted{done}. To start over: --restart.")
+        print_line(f"Resuming training, interrupted{done}. To start over, pass --restart.")
 
     def remove(self) -> None:
         """Delete the checkpoint."""

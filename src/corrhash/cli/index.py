@@ -52,9 +52,9 @@ def index(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Create the collection without a trained model: codes of the embeddings of an "
-            "encoder of images and texts, such as a CLIP export (onnx:FOLDER, onnx:HUB-ID, "
-            "hf:FOLDER or hf:HUB-ID; **corrhash encoders** lists those here).",
+            help="Create the collection with a pretrained encoder of images and texts, such as "
+            "CLIP, instead of a trained model: onnx:FOLDER, onnx:HUB-ID, hf:FOLDER or hf:HUB-ID "
+            "(**corrhash encoders** lists those on this machine).",
         ),
     ] = None,
     bits: Annotated[
@@ -86,7 +86,7 @@ def index(
     prune: Annotated[
         bool,
         typer.Option(
-            "--prune", help="Afterwards delete items whose files were in the folder and are gone."
+            "--prune", help="Then delete items whose files no longer exist in the folder."
         ),
     ] = False,
     batch: Annotated[int, typer.Option(min=1, help="Number of items per write.")] = 512,
@@ -124,7 +124,7 @@ def index(
     Several processes, on one or more machines, can fill the same collection: give each its own
     **--shard**.
 
-    With **--encoder**, images are searched by text at once, without captions and without training.
+    With **--encoder**, you can search images by text without captions and without training.
 
     Example: corrhash index photos ~/Pictures --model model
     """
@@ -189,8 +189,9 @@ def _target(
     if model_folder is None:
         if not exists:
             raise InputError(
-                f"No collection at {uri}. To create one, pass --model DIR (corrhash train writes "
-                "it), or --encoder NAME with an encoder of images and texts (corrhash encoders)."
+                f"No collection at {uri}. To create one, pass --model DIR with the output folder "
+                "of corrhash train, or --encoder NAME with an encoder of images and texts "
+                "(corrhash encoders lists them)."
             )
         opened = open_collection(uri, None, method, allow_download=allow_download)
         options = _dataset_options(source, opened.model.training)
@@ -206,9 +207,9 @@ def _target(
 
 def _check_encoder_options(encoder: str | None, bits: int | None, model: Path | None) -> None:
     if encoder is not None and model is not None:
-        raise InputError("--encoder and --model exclude each other. Remove one of them.")
+        raise InputError("--encoder and --model cannot be combined. Remove one of them.")
     if encoder is None and bits is not None:
-        raise InputError("--bits applies to --encoder; a model has its code length. Remove it.")
+        raise InputError("--bits needs --encoder: a model has a fixed code length. Remove it.")
 
 
 def _encoder_target(
@@ -218,14 +219,19 @@ def _encoder_target(
     from corrhash.collection import Collection
     from corrhash.collection.encoder_model import encoder_model
     from corrhash.collection.source import open_source
-    from corrhash.datasets import Reader
+    from corrhash.datasets import DATASETS, Reader, dataset_location
     from corrhash.index import engine_of
 
     check_durable(uri)
     if engine_of(uri).look(uri) is not None:
         raise InputError(
-            f"A collection exists at {uri} already. To add to it, run the command without "
+            f"A collection already exists at {uri}. To add to it, run the command without "
             "--encoder."
+        )
+    if dataset_location(source) in DATASETS:
+        raise InputError(
+            f"--encoder needs a folder of images or a file, but {source} is a named dataset. Train "
+            "a model on it with corrhash train, and pass --model."
         )
     options = _dataset_options(source, None)
     records = open_source(source, Reader(), **options).records

@@ -131,8 +131,8 @@ def encoders(
 ) -> None:
     """List the image and text encoders on this machine, the best first.
 
-    They are searched in the folder $CORRHASH_ENCODERS (by default the folder **encoders** of the
-    cache), in installed packages and in the cache of Hugging Face. Pass a name to
+    The command looks in the folder $CORRHASH_ENCODERS (by default the folder **encoders** of the
+    cache), in installed packages and in the Hugging Face cache. Pass a name to
     **--image-features**, **--text-features** or, if it encodes both modalities, to **corrhash index
     --encoder**.
     """
@@ -143,8 +143,8 @@ def encoders(
         found = find_encoders()
         if not found:
             print_line(
-                f"No encoders found. Put a folder with model.onnx, or a CLIP export, into "
-                f"{encoders_folder()}. corrhash train fetches {FETCHED} if it can."
+                "No encoders found. Copy a folder with a model.onnx file or a CLIP export to "
+                f"{encoders_folder()}. corrhash train downloads {FETCHED} if it can."
             )
             return
         table = Table(box=None, pad_edge=False)

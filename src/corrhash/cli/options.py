@@ -65,7 +65,7 @@ OfflineOption = Annotated[
     typer.Option(
         "--offline",
         callback=_go_offline,
-        help="Refuse downloads; use encoders that are on this machine.",
+        help="Never download; use only encoders on this machine.",
     ),
 ]
 DeviceOption = Annotated[
@@ -119,7 +119,8 @@ ModelOption = Annotated[
     typer.Option(
         "--model",
         metavar="DIR",
-        help="Model folder. Required to create a collection and to open one on Milvus.",
+        help="Model folder. Required to create a collection, unless **index --encoder** is used, "
+        "and to open one on Milvus.",
     ),
 ]
 
@@ -139,7 +140,7 @@ AllowDownloadOption = Annotated[
     bool,
     typer.Option(
         "--allow-download",
-        help="Download an encoder or weights that the model names if they are not on this machine.",
+        help="Download the encoder or weights that the model needs if they are missing.",
     ),
 ]
 

@@ -107,7 +107,7 @@ def train(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Terms to use as pseudo-labels: the pseudo_labels.txt of a model, edited.",
+            help="File of terms to use as pseudo-labels, such as an edited pseudo_labels.txt.",
         ),
     ] = None,
     paper_settings: Annotated[
@@ -127,7 +127,7 @@ def train(
     seed: SeedOption = 0,
     restart: Annotated[
         bool,
-        typer.Option("--restart", help="Discard an interrupted training and start over."),
+        typer.Option("--restart", help="Discard an interrupted training run and start over."),
     ] = False,
     offline: OfflineOption = False,
     cache: CacheOption = None,
@@ -139,9 +139,9 @@ def train(
     chn-plus** lists the parameters of CHN-plus, its networks and its training. To resume
     interrupted network training, run the same command again.
 
-    Your own images are read by the best pretrained encoders that are on this machine or can be
-    fetched (**corrhash encoders**). To train a network on the images themselves, pass
-    **--image-features raw**.
+    For your own images, the default features are those of the best pretrained encoder on this
+    machine (**corrhash encoders** lists them). If none is found, CLIP is downloaded. To train a
+    network on the images themselves, pass **--image-features raw**.
 
     Supervision defines the similarity between samples: shared **labels**; **pseudo-labels**, terms
     that occur in at least 20 training items but in no more than a fifth of all training items;
@@ -251,13 +251,13 @@ def train(
 
 
 BETTER = (
-    "With a pretrained encoder, results are far better: pip install 'corrhash[onnx]', then run the "
-    "command again with a connection to the Hugging Face Hub, or pass --image-features "
-    "onnx:FOLDER. corrhash encoders lists what is usable on this machine."
+    "For far better results, use a pretrained encoder: run pip install 'corrhash[onnx]' and "
+    "repeat this command with access to the Hugging Face Hub, or pass --image-features "
+    "onnx:FOLDER. corrhash encoders lists the encoders on this machine."
 )
 FROM_SCRATCH = (
     "WARNING: no pretrained encoder is available, so a small network is trained from scratch. "
-    f"Expect it to take long and to find little besides colours and textures. {BETTER}"
+    f"Expect slow training and results that depend mostly on colours and textures. {BETTER}"
 )
 WITHOUT_ENCODER = (
     "WARNING: no pretrained encoder is available, so images are described by colours and edges. "

@@ -65,8 +65,9 @@ def encoder_model(
     images = _image_embeddings(reader, _sample(records))
     if images.shape[1] != texts.shape[1]:
         raise InputError(
-            f"{encoder} is not an aligned encoder: its images have {images.shape[1]} features and "
-            f"its texts {texts.shape[1]}. Train a model on captions instead: corrhash train."
+            f"{encoder} is not an aligned encoder: its image vectors have {images.shape[1]} "
+            f"dimensions and its text vectors {texts.shape[1]}. Train a model on captions instead: "
+            "corrhash train."
         )
     hasher = METHODS[method](n_bits)
     hasher.space = "shared"
@@ -76,7 +77,9 @@ def encoder_model(
 def _text_embeddings(reader: Reader, encoder: str) -> np.ndarray:
     texts: np.ndarray = reader.read_texts(subject_texts(), use_cache=True)
     if not np.isfinite(texts).all():
-        raise InputError(f"{encoder} returned texts that are not finite. Use another export.")
+        raise InputError(
+            f"{encoder} returned text embeddings that are not finite. Use another export."
+        )
     return texts
 
 

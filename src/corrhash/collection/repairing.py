@@ -65,8 +65,8 @@ def repair(
         )
     if about.get("fingerprint", loaded.fingerprint) != loaded.fingerprint:
         raise InputError(
-            f"{folder} was created with another model than {model or folder / MODEL_FOLDER}: its "
-            "fingerprint differs. Pass the original model."
+            f"{folder} was not created with the model in {model or folder / MODEL_FOLDER}: the "
+            "fingerprints differ. Pass the original model."
         )
     with reporting(path):
         found = salvage(path, loaded.n_bits)

@@ -85,11 +85,11 @@ def embed_texts(texts: Any, model: Model) -> NDArray[Any]:
 def _nothing_known(texts: Any, row: int, model: Model) -> str:
     """Return why a query without any known term cannot be searched."""
     if not isinstance(texts, list):
-        return f"Query {row} has no term of the model's vocabulary. Pass at least one."
+        return f"Query {row} contains no term from the model's vocabulary. Use at least one."
     message = model.reader.check_words(texts[row]).message
     if not message:
         return f"The query {texts[row]!r} contains no words. Pass at least one word."
-    return f"{message} Use words of the texts that the model was trained on."
+    return f"{message} Use words from the texts that the model was trained on."
 
 
 def embed_images(images: Any, model: Model) -> NDArray[Any]:

@@ -86,12 +86,12 @@ class PairedDataset:
         if self.similarity is None and n_images != n_texts:
             raise InputError(
                 f"images and texts must have the same number of rows, got {n_images} and "
-                f"{n_texts}. Or pass a similarity of relevance judgments."
+                f"{n_texts}. If they are not paired, pass relevance judgments as similarity."
             )
         if self.similarity is not None and self.similarity.shape != (n_images, n_texts):
             raise InputError(
-                f"similarity is about {self.similarity.shape[0]} images and "
-                f"{self.similarity.shape[1]} texts, got {n_images} and {n_texts}."
+                f"similarity must have one row per image and one column per text, {n_images} x "
+                f"{n_texts}, got {self.similarity.shape[0]} x {self.similarity.shape[1]}."
             )
         for name in ("labels", "keys", "items"):
             values = getattr(self, name)
@@ -123,7 +123,7 @@ class PairedDataset:
         """Return the pairs at ``rows`` (numbers, a mask or a slice), in that order."""
         if not self.aligned:
             raise InputError(
-                "Cannot take rows: the images and texts of this dataset are not aligned."
+                "Cannot select rows: the images and texts of this dataset are not aligned."
             )
         rows = np.arange(len(self))[rows]
         return replace(

@@ -49,15 +49,15 @@ def read_feature_file(
     array = _load(path)
     if array.ndim != 2 or array.dtype.kind not in "fiu":
         raise InputError(
-            f"{path} must hold an (n, d) array of numbers with a row for each item, got shape "
+            f"{path} must contain an (n, d) array of numbers with one row per item, got shape "
             f"{array.shape} of {array.dtype}."
         )
     if rows is not None and len(array) == n_listed:
         array = array[np.asarray(rows)]
     if len(array) != n_items:
         raise InputError(
-            f"{path} has {len(array):,} rows, but the dataset has {n_items:,} items. Row i belongs "
-            "to item i of the dataset as it is loaded."
+            f"{path} has {len(array):,} rows, but the dataset has {n_items:,} items. Row i must "
+            "belong to item i, in the order in which the dataset is loaded."
         )
     with np.errstate(over="ignore"):  # overflow is reported below
         features = array.astype(np.float32)
@@ -100,8 +100,8 @@ def _load(path: Path) -> np.ndarray:
             f"Cannot read features from {path}: {error}. Write them with numpy.save(path, array)."
         ) from error
     raise InputError(
-        f"{path} must hold one array, got {len(names)} ({', '.join(names)}). "
-        "Write it with numpy.save(path, array)."
+        f"{path} must contain one array, got {len(names)} ({', '.join(names)}). Write it with "
+        "numpy.save(path, array)."
     )
 
 

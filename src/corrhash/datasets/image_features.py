@@ -129,8 +129,8 @@ class ImageFeatures:
             object.__setattr__(self, "weights", self.weights or DEFAULT_WEIGHTS)
         elif self.weights is not None:
             raise InputError(
-                f"Image features {self.name!r} take no weights, got {self.weights!r}. Only these "
-                f"do: {', '.join(ALEXNET)}."
+                f"Image features {self.name!r} take no weights, got {self.weights!r}. Weights "
+                f"apply to: {', '.join(ALEXNET)}."
             )
 
     @property
@@ -154,7 +154,7 @@ class ImageFeatures:
         """Return (n, d) features of any images, such as query images."""
         if self.of_file:
             raise InputError(
-                f"The model reads its image features from {self.name}, which has none for new "
+                f"The model was trained on image features from {self.name}, which has none for new "
                 "images. Compute them in the same way and pass an (n, d) array (corrhash index: a "
                 "table and --features FILE), or train with features that corrhash computes: "
                 f"{ALEXNET[-1]}, {HUB}<folder or hub id>, or {ONNX}<file or folder>."

@@ -99,7 +99,7 @@ def decode_image(file: str | Path | IO[bytes]) -> Image.Image:
 
 
 def open_image(source: Any) -> Image.Image:
-    """Return an RGB image from a path, bytes, a PIL image or an (height, width, 3) uint8 array.
+    """Return an RGB image from a path, bytes, a PIL image or a (height, width, 3) uint8 array.
 
     Files are decoded as in training (:func:`decode_image`).
     """
@@ -120,7 +120,7 @@ def open_image(source: Any) -> Image.Image:
     array = np.asarray(source)
     if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3:
         raise InputError(
-            "An image must be a path, bytes, a PIL image or an (height, width, 3) uint8 array, got "
+            "An image must be a path, bytes, a PIL image or a (height, width, 3) uint8 array, got "
             f"shape {array.shape} of {array.dtype}."
         )
     return Image.fromarray(array)

@@ -87,7 +87,9 @@ def _lines(path: str | Path, row_of: dict[str, int]) -> list[_Line]:
     if lines and lines[0].value is None and lines[0].image not in row_of:
         del lines[0]  # the heading
     if not lines:
-        raise InputError(f"{path} holds no judgments. A line is {FIELDS}")
+        raise InputError(
+            f"{path} contains no judgments. Each line must have these fields: {FIELDS}"
+        )
     return lines
 
 
@@ -111,7 +113,7 @@ def _check_values(path: str | Path, lines: list[_Line]) -> None:
     if wrong:
         raise InputError(
             f"A judgment must be 1 or -1, got {wrong[0].judgment!r} in line {wrong[0].number} of "
-            f"{path}{_others(wrong)}. Delete the lines of unknown pairs."
+            f"{path}{_others(wrong)}. Delete lines without a judgment."
         )
 
 

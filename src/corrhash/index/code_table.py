@@ -160,7 +160,7 @@ class CodeTable:
         if self.n_bits != N_BITS:
             raise InputError(
                 f"Multi-index hashing needs codes of {N_BITS} bits, got {self.n_bits}. "
-                "The scan without it is exact too."
+                "Use the scan, which is exact, too."
             )
         self._uses_multi_index = True
 

@@ -268,7 +268,7 @@ class SQLiteIndex(CodeIndex):
         damaged_ids: list[int] = []
         if known is not None and not contains(connection, known):
             check_generation(connection, self._path, read_generation(self.folder))
-            log.warning("%s was replaced. All codes are read again.", self._path)
+            log.warning("%s was replaced. Reading all codes again.", self._path)
             known = None
         runs = None if known is None else runs_after(connection, known, found)
         if known is not None and runs is not None:

@@ -169,6 +169,6 @@ def total_problem(source: str, expected: Total, found: Total) -> str:
 def damaged(problem: str) -> StorageError:
     """Return the error about a damaged database."""
     return StorageError(
-        f"The collection is damaged: {problem}. Restore collection.db from a backup, or salvage "
-        "what is whole with corrhash repair."
+        f"The collection is damaged: {problem}. Restore collection.db from a backup, or copy the "
+        "undamaged items with corrhash repair."
     )

@@ -65,12 +65,12 @@ class DamageReport:
             self.found[number] = damage[number]
             if len(self.found) <= REPORTED:
                 log.warning(
-                    "Item %d in %s is left out, since %s. Run corrhash info --verify for a list of "
-                    "the damage, and corrhash repair to salvage the rest.",
+                    "Item %d in %s is excluded from results: %s. Run corrhash info --verify to "
+                    "list all damage, and corrhash repair to copy the undamaged items.",
                     *(number, self.path, damage[number]),
                 )
             elif len(self.found) == REPORTED + 1:
-                log.warning("More items in %s are damaged and left out.", self.path)
+                log.warning("More items in %s are damaged and excluded from results.", self.path)
 
 
 def verify_source(connection: sqlite3.Connection, source: str, verified: set[str]) -> None:
@@ -109,8 +109,8 @@ def check_all(connection: sqlite3.Connection, path: Path, n_bits: int) -> None:
         shown = "; ".join(problems[:SHOWN_PROBLEMS])
         more = " and more" if len(problems) > SHOWN_PROBLEMS else ""
         raise StorageError(
-            f"{path} is damaged: {shown}{more}. Restore it from a backup, or salvage what is whole "
-            "with corrhash repair."
+            f"{path} is damaged: {shown}{more}. Restore it from a backup, or copy the undamaged "
+            "items with corrhash repair."
         )
 
 

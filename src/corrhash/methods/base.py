@@ -383,7 +383,7 @@ def read_description(folder: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         old = backup_path(folder.absolute())
         way = f"The previous model is in {old}: rename it." if old.exists() else "Train one first."
-        raise InputError(f"Found no model in {folder}: {HASHER_FILE} is missing. {way}") from error
+        raise InputError(f"No model in {folder}: {HASHER_FILE} not found. {way}") from error
 
 
 def read_arrays(folder: Path, name: str) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""CHN-plus: the correlation hashing network, taught by label classifiers and regularized.
+"""CHN-plus: the correlation hashing network with label classifiers and regularization.
 
 Symbols: u_i and v_j are the continuous codes of image i and text j, P_ij the probability that they
 are similar, κ the scale of cosines, δ the margin and λ the weight of the quantization loss. The
@@ -48,7 +48,7 @@ OWN_WEIGHT = 1e-10
 
 
 class CHNPlus(NetworkHasher):
-    """CHN-plus: CHN taught by label classifiers, with balanced pairs and regularized networks.
+    """CHN-plus: CHN with label classifiers, balanced pairs and regularized networks.
 
     The default method of corrhash. It is not the published method, which is
     :class:`~corrhash.methods.chn.CHN`. Learns from labels, from relevance judgments of images and

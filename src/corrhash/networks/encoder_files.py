@@ -125,7 +125,9 @@ def find_tower(source: str | Path, modality: Modality) -> Tower:
             "model. corrhash encoders lists those on this machine."
         )
     if path.is_file() and path.suffix != ".onnx":
-        raise InputError(f"An ONNX encoder is a folder or a file ending in .onnx, got {path}.")
+        raise InputError(
+            f"An ONNX encoder must be a folder or a file that ends in .onnx, got {path}."
+        )
     declared = _declared(path)
     if declared is not None and modality not in declared:
         raise InputError(
@@ -139,7 +141,9 @@ def find_tower(source: str | Path, modality: Modality) -> Tower:
     else:
         file = path if path.is_file() else _find_file(path, modality)
     if not file.is_file():
-        raise InputError(f"{folder / SETTINGS_FILE} names {file}, which does not exist.")
+        raise InputError(
+            f"{folder / SETTINGS_FILE} names {file}, which does not exist. Correct the name."
+        )
     settings = {**KNOWN_FILES.get(file.name, {}), **settings}
     tower = Tower(modality, file, normalize=_is_aligned(folder) or modality == "text")
     if modality == "image":
@@ -169,7 +173,7 @@ def _declared(path: Path) -> dict[str, Any] | None:
     if content is None:
         return None
     if not all(isinstance(content.get(name, {}), Mapping) for name in MODALITIES):
-        raise InputError(f"{file} must hold an object for 'image', for 'text' or for both.")
+        raise InputError(f"{file} must contain an object for 'image', for 'text' or for both.")
     if set(content) - set(MODALITIES):
         if path.is_file():
             return None  # a file of another program
@@ -182,7 +186,7 @@ def _read_json(path: Path) -> dict[str, Any] | None:
     try:
         content = json.loads(path.read_bytes())
         if not isinstance(content, dict):
-            raise ValueError("it is not an object")
+            raise ValueError("it is not a JSON object")
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
@@ -207,7 +211,7 @@ def _find_file(folder: Path, modality: Modality) -> Path:
     expected = ", ".join(f"{name}.onnx" for name in _TOWERS[modality][:-1])
     raise InputError(
         f"No {modality} network found in {folder}: expected one of {expected}, there or in its "
-        f"folder onnx. Name the file in {SETTINGS_FILE}: "
+        f"subfolder onnx. Set the file name in {SETTINGS_FILE}: "
         f'{{"{modality}": {{"file": "NAME.onnx"}}}}'
     )
 
@@ -271,8 +275,8 @@ def _text_tower(tower: Tower, folder: Path, settings: dict[str, Any]) -> Tower:
         tokenizer = folder / str(named)
     if tokenizer is None or not tokenizer.is_file():
         raise InputError(
-            f"{tower.file} needs a tokenizer.json beside it to encode texts. Copy the one of the "
-            "model there."
+            f"{tower.file} needs a tokenizer.json in its folder to encode texts. Copy the model's "
+            "tokenizer.json there."
         )
     config = _json_beside(tower.file, folder, "config.json")
     of_text = {**config, **config.get("text_config", {})}

@@ -55,7 +55,7 @@ def fetch_onnx(hub_id: str, wanted: Sequence[Sequence[str]]) -> Path:
     networks = list(dict.fromkeys(name for name in found if name is not None))
     if not networks:
         raise InputError(
-            f"{hub_id} has no ONNX file of the expected names, such as {wanted[0][0]}. Choose a "
+            f"{hub_id} has no ONNX file with an expected name, such as {wanted[0][0]}. Choose a "
             "model that is published in ONNX format, or pass a local file or folder."
         )
     networks += [f"{name}_data" for name in networks if f"{name}_data" in sizes]
@@ -71,10 +71,9 @@ def check_online(what: str) -> None:
     """Raise an error if downloads are switched off."""
     if is_offline():
         raise InputError(
-            f"{what} is not on this machine, and downloads are switched off: by --offline, by the "
-            "environment variable CORRHASH_OFFLINE, or because a saved model names it. Allow the "
-            "download (--allow-download), or pass a local folder: corrhash encoders lists those "
-            "that are usable."
+            f"{what} is not on this machine, and downloads are disabled: by --offline, by the "
+            "environment variable CORRHASH_OFFLINE, or because a saved model requests the "
+            "download. Pass --allow-download, or a local folder: corrhash encoders lists them."
         )
 
 

@@ -196,7 +196,7 @@ class _Network:
         others = sorted(set(self._inputs) - set(found) - optional)
         if len(found) != 1 or others:
             raise InputError(
-                f"{tower.file} is not an encoder of {tower.modality}s alone: its inputs are "
+                f"{tower.file} does not encode {tower.modality}s only: its inputs are "
                 f"{', '.join(self._inputs)}. Pass a folder with separate networks for images and "
                 "texts, or the file of one of them."
             )

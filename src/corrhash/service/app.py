@@ -196,7 +196,7 @@ def create_app(
         items = _items_by_key(collection, key)
         if len(items) > 1 and how_many_fit([item.model_dump() for item in items]) < len(items):
             raise InputError(
-                f"These {len(items)} items exceed {MAX_RESPONSE // MEGABYTE} MB together. Request "
+                f"These {len(items)} items exceed {MAX_RESPONSE // MEGABYTE} MB in total. Request "
                 "fewer keys at a time."
             )
         return items

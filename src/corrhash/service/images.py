@@ -55,13 +55,13 @@ def add_image_routes(
     def stored(number: int) -> bytes:
         (item,) = collection.items_of([number], ["thumbnail"])
         if item is None or item.thumbnail is None:
-            raise HTTPException(404, f"No image of item {number}.")
+            raise HTTPException(404, f"Item {number} has no image.")
         return item.thumbnail
 
     def opened(number: int) -> Original:
         (item,) = collection.items_of([number], ["path"])
         if item is None or not item.path:
-            raise HTTPException(404, f"No file of item {number}.")
+            raise HTTPException(404, f"Item {number} has no file.")
         try:
             return open_original(collection.root, item.path)
         except NotServedError:

@@ -368,6 +368,6 @@ def from_hex(digits: str, n_bits: int) -> Codes:
     n_digits = 2 * ((n_bits + 7) // 8)
     if len(digits) != n_digits:
         raise InputError(
-            f"A code of {n_bits} bits has {n_digits} hexadecimal digits, got {len(digits)}."
+            f"A code of {n_bits} bits must have {n_digits} hexadecimal digits, got {len(digits)}."
         )
     return Codes(np.frombuffer(bytes.fromhex(digits), dtype=np.uint8)[None], n_bits)

@@ -136,8 +136,8 @@ def tune_collector() -> None:
 def _check_workers(collection: Collection) -> None:
     if not isinstance(collection.index, SQLiteIndex) or not hasattr(os, "fork"):
         raise InputError(
-            "Several workers need a collection in a folder, on Linux or macOS. Use one worker, or "
-            "run several services behind a proxy."
+            "Multiple workers require a collection in a folder, on Linux or macOS. Use one "
+            "worker, or run several services behind a proxy."
         )
 
 

@@ -45,7 +45,7 @@ def test_counts_are_logged_and_compared(caplog):
     assert [record.levelname for record in caplog.records] == ["INFO"]
     assert "it: 10 images, 3 tags." in caplog.text
     FILES.compare("it", {"images": 9})
-    assert "it has 9 images, but 10 are published" in caplog.text
+    assert "it has 9 images, but the published dataset has 10" in caplog.text
 
 
 def test_a_loader_keeps_its_files():

@@ -82,4 +82,4 @@ def test_full_files_give_the_published_sizes(full, caplog):
     assert split.counts == {"images": N_IMAGES, "categories": 80, "pairs": N_KEPT}
     parts = (split.query_rows, split.validation_rows, split.train_rows, split.database_rows)
     assert [len(rows) for rows in parts] == [5000, 1000, 10000, N_KEPT - 5000]
-    assert "are published" not in caplog.text
+    assert "the published dataset has" not in caplog.text

@@ -115,12 +115,12 @@ def test_full_files_give_the_published_sizes(full, caplog):
     assert paper.pairs.labels.shape == (25000, 38)
     assert other.pairs.labels.shape == (20015, 24)
     assert len(other.reader.vocabulary.terms) == 1386
-    assert "are published" not in caplog.text
+    assert "the published dataset has" not in caplog.text
 
 
 def test_a_wrong_count_is_logged(root, caplog):
     load_24(root, **SMALL)
-    assert "60 images, but 25,000 are published: results are not comparable" in caplog.text
+    assert "60 images, but the published dataset has 25,000: results" in caplog.text
 
 
 def test_tags_are_compared_as_written(tmp_path):

@@ -42,14 +42,14 @@ def find_format(path: Path) -> tuple[Format, Path]:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"Cannot open {str(path)[:200]!r}: {reason}. Check the path.") from error
     if not (stat.S_ISDIR(kind) or stat.S_ISREG(kind)):
-        raise InputError(f"{path} is a pipe or a device. Give a regular file or a folder.")
+        raise InputError(f"{path} is a pipe or a device. Pass a regular file or a folder.")
     if not path.is_dir():
         for format, suffixes in FILE_FORMATS.items():
             if path.name.lower().endswith(suffixes):
                 return format, path
         known = ", ".join(suffix for suffixes in FILE_FORMATS.values() for suffix in suffixes)
         raise InputError(
-            f"Unknown file format {path.suffix!r}: {path}. Give a folder of images, or a file that "
+            f"Unknown file format {path.suffix!r}: {path}. Pass a folder of images, or a file that "
             f"ends in one of: {known}."
         )
     for name in table.MANIFESTS:

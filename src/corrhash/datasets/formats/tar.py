@@ -108,7 +108,7 @@ def _items(path: Path) -> Iterator[tuple[str, dict[str, bytes]]]:
                 if member.size > LARGEST_MEMBER:
                     raise InputError(
                         f"{path} has a member of {member.size:,} bytes, {member.name[:100]!r}. "
-                        f"Members can have {LARGEST_MEMBER:,} bytes: remove it."
+                        f"The limit is {LARGEST_MEMBER:,} bytes. Remove it."
                     )
                 if name != last and members:
                     yield last, members

@@ -72,7 +72,7 @@ class PublishedFiles:
             expected = self.counts.get(what, n)
             if n != expected:
                 log.warning(
-                    "%s has %s %s, but %s are published: results are not comparable.",
+                    "%s has %s %s, but the published dataset has %s: results are not comparable.",
                     *(name, f"{n:,}", what, f"{expected:,}"),
                 )
 
