@@ -57,9 +57,9 @@ def start(address, shards, model, share):
 
 
 def finished(process):
-    said, _ = process.communicate(timeout=300)
+    printed, _ = process.communicate(timeout=300)
     assert process.returncode == 0
-    return said
+    return printed
 
 
 def keys_of(files):

@@ -48,9 +48,9 @@ def listed(world):
 @pytest.fixture(scope="module")
 def collection(listed, model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("collection") / "my pictures"
-    said = run("index", folder, listed, "--model", model).output
-    assert f"30 new; 30 items in {folder}" in said
-    words = shlex.split(said[said.index("Next: corrhash") :])
+    printed = run("index", folder, listed, "--model", model).output
+    assert f"30 new; 30 items in {folder}" in printed
+    words = shlex.split(printed[printed.index("Next: corrhash") :])
     assert words[1:4] == ["corrhash", "search", str(folder)]
     assert "distance" in run(*words[2:]).output
     return folder
@@ -61,16 +61,16 @@ def test_index_a_folder_of_images(world, model, tmp_path, monkeypatch, capsys):
     for row, name in enumerate(["1.png", "deep/2.PNG", "notes.txt"]):
         (tmp_path / "photos" / name).write_bytes(world.paths[row].read_bytes())
     (tmp_path / "photos" / "cut.png").write_bytes(world.paths[0].read_bytes()[:99])
-    said = run("index", tmp_path / "c", tmp_path / "photos", "--model", model).output
-    assert "2 new; 2 items" in said
-    assert "Skipped cut.png: Cannot decode the image" in said
-    said = run("index", tmp_path / "c", tmp_path / "photos").output
-    assert "0 new, 2 unchanged; 2 items" in said
+    printed = run("index", tmp_path / "c", tmp_path / "photos", "--model", model).output
+    assert "2 new; 2 items" in printed
+    assert "Skipped cut.png: Cannot decode the image" in printed
+    printed = run("index", tmp_path / "c", tmp_path / "photos").output
+    assert "0 new, 2 unchanged; 2 items" in printed
     found = run("search", tmp_path / "c", "--image", world.paths[1]).output
     assert "deep/2.PNG" in found
-    said = fail(monkeypatch, capsys, "search", tmp_path / "c", "sea", "--find", "text")
-    assert "No item in" in said
-    assert "--find image" in said
+    printed = fail(monkeypatch, capsys, "search", tmp_path / "c", "sea", "--find", "text")
+    assert "No item in" in printed
+    assert "--find image" in printed
 
 
 def test_preview_size_of_new_and_changed_images(model, tmp_path):
@@ -91,13 +91,13 @@ def test_index_a_dataset(tmp_path):
     split = load_dataset("synthetic")
     hasher = METHODS["cvh"](n_bits=16).fit(split.train)
     Model(hasher, training=TrainingRun("synthetic")).save(tmp_path / "model")
-    said = run("index", tmp_path / "c", "synthetic", "--model", tmp_path / "model").output
-    assert "7,400 new; 7,400 items" in said
-    said = run(
+    printed = run("index", tmp_path / "c", "synthetic", "--model", tmp_path / "model").output
+    assert "7,400 new; 7,400 items" in printed
+    printed = run(
         *("index", tmp_path / "c", "synthetic", "--model", tmp_path / "model"),
         *("--part", "query", "--batch", 100),
     ).output
-    assert "400 new; 7,800 items" in said
+    assert "400 new; 7,800 items" in printed
 
 
 @pytest.fixture
@@ -106,8 +106,8 @@ def of_seed_3(tmp_path):
     split = load_dataset("synthetic", seed=3, n=780)
     hasher = METHODS["cvh"](n_bits=16).fit(split.train)
     Model(hasher, training=TrainingRun("synthetic", 3, {"n": 780})).save(tmp_path / "model")
-    said = run("index", tmp_path / "c", "synthetic", "--model", tmp_path / "model").output
-    assert f"{len(split.database)} new" in said
+    printed = run("index", tmp_path / "c", "synthetic", "--model", tmp_path / "model").output
+    assert f"{len(split.database)} new" in printed
     return tmp_path / "c"
 
 
@@ -122,8 +122,8 @@ def test_index_splits_a_dataset_as_in_training(of_seed_3, tmp_path):
 
 def test_index_needs_the_split_of_a_dataset(of_seed_3, monkeypatch, capsys):
     (of_seed_3 / "model" / "training.json").unlink()
-    said = fail(monkeypatch, capsys, "index", of_seed_3, "synthetic")
-    assert "the seed that split synthetic is unknown" in said
+    printed = fail(monkeypatch, capsys, "index", of_seed_3, "synthetic")
+    assert "the seed that split synthetic is unknown" in printed
     kept = ("--model", of_seed_3.parent / "model")
     assert "0 new" in run("index", of_seed_3, "synthetic", *kept).output
 
@@ -181,8 +181,8 @@ def test_matches_become_a_contact_sheet(collection, world, tmp_path):
         assert len(np.unique(np.asarray(sheet).reshape(-1, 3), axis=0)) > 100
     picture = ("--image", world.paths[3], "--sheet", tmp_path / "like.png", "-k", 4)
     assert "Contact sheet: " in run("search", collection, *picture).output
-    said = run("search", collection, "sea", "--where", "year > 3000", "--radius", 9).output
-    assert "No matches. Use a broader --where or a larger --radius." in said
+    printed = run("search", collection, "sea", "--where", "year > 3000", "--radius", 9).output
+    assert "No matches. Use a broader --where or a larger --radius." in printed
     assert (
         "No matches. Use a smaller --offset."
         in run("search", collection, "sea", "--offset", 99).output
@@ -190,7 +190,7 @@ def test_matches_become_a_contact_sheet(collection, world, tmp_path):
 
 
 def test_info(collection):
-    said = run("info", collection).output
+    printed = run("info", collection).output
     for line in (
         "items 30",
         "bits 24",
@@ -198,7 +198,7 @@ def test_info(collection):
         "continuous codes not stored",
         "engine SQLiteIndex",
     ):
-        assert line in [" ".join(words.split()) for words in said.splitlines()]
+        assert line in [" ".join(words.split()) for words in printed.splitlines()]
 
 
 def test_info_verifies_on_request(collection, model, tmp_path, monkeypatch, capsys):
@@ -231,8 +231,8 @@ def test_export_is_indexed_with_another_model(collection, world, tmp_path):
     exported = tmp_path / "elsewhere" / "all.jsonl"
     exported.parent.mkdir()
     run("export", collection, "--out", exported)
-    said = run("index", tmp_path / "again", exported, "--model", tmp_path / "another").output
-    assert "30 new; 30 items" in said
+    printed = run("index", tmp_path / "again", exported, "--model", tmp_path / "another").output
+    assert "30 new; 30 items" in printed
     before, after = Collection.open(collection), Collection.open(tmp_path / "again")
     assert after.n_bits == 8
     for new, old in zip(after.first_items(30), before.first_items(30), strict=True):
@@ -262,15 +262,15 @@ def test_copy_to_milvus_and_back(collection, model, tmp_path, monkeypatch, capsy
 
 
 def test_engines():
-    said = run("engines").output
+    printed = run("engines").output
     for words in ("memory:", "a folder", "milvus://"):
-        assert words in said
+        assert words in printed
 
 
 def test_unreadable_source_creates_no_collection(model, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
-    said = fail(monkeypatch, capsys, "index", "new", "none.jsonl", "--model", model)
-    assert "'none.jsonl' is neither a dataset" in said
+    printed = fail(monkeypatch, capsys, "index", "new", "none.jsonl", "--model", model)
+    assert "'none.jsonl' is neither a dataset" in printed
     assert not (tmp_path / "new").exists()
 
 
@@ -337,9 +337,9 @@ def test_mistakes_are_explained(message, collection, monkeypatch, capsys, tmp_pa
 
 def test_unreadable_lines_are_skipped(model, tmp_path):
     (tmp_path / "bad.jsonl").write_text('{"key": "a", "text": "sea"}\n[1]\n')
-    said = run("index", tmp_path / "c", tmp_path / "bad.jsonl", "--model", model).output
-    assert "1 new; 1 items" in said
-    assert "Skipped line 2 of bad.jsonl: Expected a JSON object" in said
+    printed = run("index", tmp_path / "c", tmp_path / "bad.jsonl", "--model", model).output
+    assert "1 new; 1 items" in printed
+    assert "Skipped line 2 of bad.jsonl: Expected a JSON object" in printed
 
 
 def test_features_from_a_file(tmp_path, world):

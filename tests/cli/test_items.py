@@ -49,9 +49,9 @@ def test_update_by_key(collection, world):
     text = world.scenes.captions[40]
     how = ["--text", text, "--labels", "dog| beach", "--set", "year=2015", "--set", "place=Paris"]
     how += ["--set", "seen=true", "--set", 'code="007"', "--set", "odd=NaN"]
-    said = run("update", collection, "0.png", "deep/1.png", "nobody", *how).output
-    assert "2 updated, 0 unchanged" in said
-    assert "Skipped nobody: No item has this key." in said
+    printed = run("update", collection, "0.png", "deep/1.png", "nobody", *how).output
+    assert "2 updated, 0 unchanged" in printed
+    assert "Skipped nobody: No item has this key." in printed
     opened = Collection.open(collection)
     for key in ("0.png", "deep/1.png"):
         item = opened.get(key)
@@ -60,8 +60,8 @@ def test_update_by_key(collection, world):
         assert item.metadata == fields
         number = opened.ids_of([key])[key]
         assert same(opened.codes_of([number], "text")[number], world.codes("text")[40])
-    said = run("update", collection, "0.png", "--remove", "labels", "--remove", "year").output
-    assert "1 updated, 0 unchanged" in said
+    printed = run("update", collection, "0.png", "--remove", "labels", "--remove", "year").output
+    assert "1 updated, 0 unchanged" in printed
     item = opened.get("0.png")
     assert (item.labels, "year" in item.metadata, item.text) == ((), False, text)
     run("update", collection, "0.png", "--remove", "text", "--labels", "cat")
@@ -81,10 +81,10 @@ def test_update_from_a_table(collection, world, tmp_path):
     )
     opened = Collection.open(collection)
     before = opened.get("deep/1.png", FIELDS)
-    said = run("update", collection, "--from", table).output
-    assert "2 updated, 1 unchanged" in said
-    assert "Skipped nobody: No item has this key." in said
-    assert "Skipped line 5 of changes.csv: It has no key or image." in said
+    printed = run("update", collection, "--from", table).output
+    assert "2 updated, 1 unchanged" in printed
+    assert "Skipped nobody: No item has this key." in printed
+    assert "Skipped line 5 of changes.csv: It has no key or image." in printed
     first, second = opened.get("0.png"), opened.get("deep/1.png", FIELDS)
     assert (first.text, first.labels) == (world.scenes.captions[40], ())
     assert first.metadata == {"year": 2015}
@@ -120,8 +120,8 @@ def test_wrong_update_changes_nothing(collection, monkeypatch, capsys, arguments
 
 def test_moved_folder_with_a_new_root_is_unchanged(collection, photos, tmp_path):
     photos.rename(tmp_path / "moved")
-    said = run("update", collection, "--root", tmp_path / "moved").output
-    assert f"Root: {tmp_path / 'moved'}" in said.replace("\n", "")
+    printed = run("update", collection, "--root", tmp_path / "moved").output
+    assert f"Root: {tmp_path / 'moved'}" in printed.replace("\n", "")
     assert "0 new, 6 unchanged" in run("index", collection, tmp_path / "moved").output
     found = json.loads(
         run("search", collection, "--image", tmp_path / "moved" / "0.png", "--json").output
@@ -134,24 +134,24 @@ def test_moved_folder_with_a_new_root_is_unchanged(collection, photos, tmp_path)
 def test_moved_folder_is_recognized_without_a_new_root(collection, photos, tmp_path):
     moved = photos.rename(tmp_path / "moved")
     (moved / "deep").rename(moved / "deeper")
-    said = run("index", collection, moved).output
-    assert "0 new, 6 moved; 6 items" in said
+    printed = run("index", collection, moved).output
+    assert "0 new, 6 moved; 6 items" in printed
     paths = {item.key: item.path for item in Collection.open(collection).first_items(9)}
     assert paths["0.png"] == str(moved / "0.png")
     assert paths["deeper/1.png"] == str(moved / "deeper" / "1.png")
 
 
 def test_delete_by_key_and_filter(collection):
-    said = run("delete", collection, "0.png", "nobody", "--dry-run").output
-    assert "1 of 6 items would be deleted." in said
-    assert "Skipped nobody: No item has this key." in said
-    said = run("delete", collection, "--where", "path >= 'deep/'", "--dry-run").output
-    assert "3 of 6 items would be deleted." in said
+    printed = run("delete", collection, "0.png", "nobody", "--dry-run").output
+    assert "1 of 6 items would be deleted." in printed
+    assert "Skipped nobody: No item has this key." in printed
+    printed = run("delete", collection, "--where", "path >= 'deep/'", "--dry-run").output
+    assert "3 of 6 items would be deleted." in printed
     assert "1 deleted; 5 items in" in run("delete", collection, "0.png").output
-    said = run("delete", collection, "2.png", "deep/3.png", "--where", "path >= 'deep/'").output
-    assert "1 deleted; 4 items in" in said
-    said = run("delete", collection, "--where", "path >= 'deep/'", "--yes").output
-    assert "2 deleted; 2 items in" in said
+    printed = run("delete", collection, "2.png", "deep/3.png", "--where", "path >= 'deep/'").output
+    assert "1 deleted; 4 items in" in printed
+    printed = run("delete", collection, "--where", "path >= 'deep/'", "--yes").output
+    assert "2 deleted; 2 items in" in printed
     keys = [item.key for item in Collection.open(collection).first_items(9)]
     assert sorted(keys) == ["2.png", "4.png"]
 
@@ -181,15 +181,15 @@ def test_index_prunes_only_missing_files_of_the_folder(
     (other / "50.png").unlink()
     (photos / "0.png").unlink()
     (photos / "deep" / "1.png").rename(photos / "one.png")
-    said = run("index", collection, photos, "--prune").output
-    assert "0 new, 1 moved, 4 unchanged, 1 pruned; 6 items" in said
+    printed = run("index", collection, photos, "--prune").output
+    assert "0 new, 1 moved, 4 unchanged, 1 pruned; 6 items" in printed
     keys = {item.key for item in Collection.open(collection).first_items(9)}
     assert keys == {"2.png", "4.png", "deep/3.png", "deep/5.png", "one.png", "50.png"}
     assert "No images found" in fail(monkeypatch, capsys, "index", collection, other, "--prune")
     shutil.rmtree(other)
     for how in ([other], [photos, "--shard", "0/2"], ["scenes"]):
-        said = fail(monkeypatch, capsys, "index", collection, *how, "--prune")
-        assert "--prune needs a folder that one process indexes" in said
+        printed = fail(monkeypatch, capsys, "index", collection, *how, "--prune")
+        assert "--prune needs a folder that one process indexes" in printed
     assert len(Collection.open(collection)) == 6
 
 
@@ -201,6 +201,6 @@ def test_verbs_on_milvus(photos, model, tmp_path):
         moved = photos.rename(tmp_path / "moved")
         run("update", uri, "--root", moved, *how)
         (moved / "2.png").unlink()
-        said = run("index", uri, moved, "--prune", *how).output
-        assert "0 new, 5 unchanged, 1 pruned" in said
+        printed = run("index", uri, moved, "--prune", *how).output
+        assert "0 new, 5 unchanged, 1 pruned" in printed
         assert "1 deleted; 4 items" in run("delete", uri, "--where", "year = 2015").output

@@ -51,9 +51,9 @@ def test_the_next_command_after_evaluation_works(model, tmp_path, monkeypatch):
     output = run("evaluate", model, "synthetic").output
     command = shlex.split(output[output.index("Next: corrhash ") :])[2:]
     assert command[:3] == ["index", "synthetic-collection", "synthetic"]
-    said = run(*command).output
+    printed = run(*command).output
     assert (tmp_path / "synthetic-collection").exists()
-    command = shlex.split(said[said.index("Next: corrhash ") :])[2:]
+    command = shlex.split(printed[printed.index("Next: corrhash ") :])[2:]
     assert command == ["search", "synthetic-collection", "--key", "pair 0"]
     assert "pair " in run(*command).output
 

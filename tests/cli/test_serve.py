@@ -34,10 +34,10 @@ def served(monkeypatch):
 
 
 def test_serve_listens_on_this_machine_only(collection, served):
-    said = run("serve", collection, "--name", "search.example.org", "--rate", 2).output
-    assert "Loading" in said
-    assert "5 items" in said
-    assert "Warning" not in said
+    printed = run("serve", collection, "--name", "search.example.org", "--rate", 2).output
+    assert "Loading" in printed
+    assert "5 items" in printed
+    assert "Warning" not in printed
     assert (served["host"], served["port"], served["token"]) == ("127.0.0.1", 8000, None)
     assert served["names"] == ("search.example.org",)
     assert (served["limits"].rate, served["limits"].burst) == (2, 6)
@@ -57,9 +57,9 @@ def test_serve_warns_about_missing_authentication(collection, served, monkeypatc
     )
     assert "Warning: everyone who can reach ::" in run("serve", collection, "--host", "::").output
     monkeypatch.setenv("CORRHASH_TOKEN", "0123456789abcdef")
-    said = run("serve", collection, "--host", "0.0.0.0").output
-    assert "Warning: everyone who can reach 0.0.0.0" in said  # searching needs no token
-    assert "The token only protects adding and deleting items." in said
+    printed = run("serve", collection, "--host", "0.0.0.0").output
+    assert "Warning: everyone who can reach 0.0.0.0" in printed  # searching needs no token
+    assert "The token only protects adding and deleting items." in printed
     assert served["token"] is None  # not without --writable
     assert "Warning" not in run("serve", collection).output
 
@@ -75,14 +75,14 @@ def test_token_from_a_file_or_the_environment(collection, served, monkeypatch, t
     monkeypatch.setenv("CORRHASH_TOKEN", "short")
     assert "at least 16 characters, got 5" in fail(monkeypatch, capsys, "serve", collection)
     absent = ("--token-file", tmp_path / "none")
-    said = fail(monkeypatch, capsys, "serve", collection, *absent)
-    assert f"Cannot read the token file {absent[1]}: No such file or directory. Check" in said
+    printed = fail(monkeypatch, capsys, "serve", collection, *absent)
+    assert f"Cannot read the token file {absent[1]}: No such file or directory. Check" in printed
 
 
 @pytest.mark.usefixtures("served")
 def test_name_must_be_a_host_name(collection, monkeypatch, capsys):
-    said = fail(monkeypatch, capsys, "serve", collection, "--name", "http://x")
-    assert "--name must be a host name, such as search.example.org, got 'http://x'." in said
+    printed = fail(monkeypatch, capsys, "serve", collection, "--name", "http://x")
+    assert "--name must be a host name, such as search.example.org, got 'http://x'." in printed
 
 
 def test_serve_without_fastapi_names_the_extra():
@@ -91,15 +91,15 @@ def test_serve_without_fastapi_names_the_extra():
         "from corrhash.cli import main; sys.argv = ['corrhash', *sys.argv[1:]]; main()"
     )
 
-    def said(*arguments):
+    def printed(*arguments):
         command = [sys.executable, "-c", code, *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     for arguments in (["--help"], ["serve", "--help"]):
-        answer = said(*arguments)
+        answer = printed(*arguments)
         assert answer.returncode == 0, answer.stderr
         assert "Serve a search page" in answer.stdout
-    answer = said("serve", "photos")
+    answer = printed("serve", "photos")
     assert answer.returncode == 2
     assert "pip install 'corrhash[serve]'" in " ".join(answer.stderr.split())
     assert "Traceback" not in answer.stderr

@@ -20,7 +20,7 @@ def without_labels(split):
     return replace(split, pairs=split.pairs.without_labels())
 
 
-def said(taught):
+def printed(taught):
     return " ".join(taught.notes)
 
 
@@ -30,7 +30,7 @@ def test_labels_are_the_default(split):
     assert taught.train is split.train
     assert taught.validation is split.validation
     share = Similarity.from_labels(split.train.labels).share_similar
-    assert said(taught) == (
+    assert printed(taught) == (
         f"Supervision: labels, 12 classes. {100 * share:.3g}% of image-text combinations in the "
         "training set are similar."
     )
@@ -41,7 +41,7 @@ def test_unlabelled_items_are_skipped_and_counted(split):
     unlabelled = [*split.train_rows[:7], split.validation_rows[0]]
     labels[unlabelled] = 0
     taught = supervise(replace(split, pairs=replace(split.pairs, labels=labels)), "labels")
-    assert "Skipped 7 of 300 training items, which have no label." in said(taught)
+    assert "Skipped 7 of 300 training items, which have no label." in printed(taught)
     assert taught.train.row_keys() == split.train.row_keys()[7:]
     assert taught.validation.row_keys() == split.validation.row_keys()[1:]
 
@@ -56,10 +56,10 @@ def test_pseudo_labels_do_not_reach_queries(split):
         kept = carried.any(axis=1)
         np.testing.assert_array_equal(part.labels.toarray(), carried[kept])
         np.testing.assert_array_equal(part.images, whole.images[kept])
-    assert f"12 pseudo-labels: {', '.join(names)}. " in said(taught)
+    assert f"12 pseudo-labels: {', '.join(names)}. " in printed(taught)
     n_left_out = len(split.train) - len(taught.train)
     skipped = f"Skipped {n_left_out} of 300 training items, which have no pseudo-label."
-    assert skipped in said(taught)
+    assert skipped in printed(taught)
     assert split.query.labels.shape[1] == split.database.labels.shape[1] == 12
 
 
@@ -95,7 +95,7 @@ def test_only_the_first_pseudo_labels_are_shown(split):
     n = len(taught.train.label_names)
     assert n > 12
     shown = ", ".join(taught.train.label_names[:12])
-    assert f"{n} pseudo-labels: {shown} and {n - 12} more. " in said(taught)
+    assert f"{n} pseudo-labels: {shown} and {n - 12} more. " in printed(taught)
 
 
 def test_a_single_pseudo_label_is_not_enough(split):
@@ -126,7 +126,7 @@ def test_items_without_text_are_no_pairs(split):
     texts[split.train_rows[:9]] = 0
     part = replace(split, pairs=replace(split.pairs, texts=texts))
     taught = supervise(part, "pairs")
-    assert "Skipped 9 of 300 training items without text." in said(taught)
+    assert "Skipped 9 of 300 training items without text." in printed(taught)
     assert taught.train.row_keys() == split.train.row_keys()[9:]
     empty = replace(split, pairs=replace(split.pairs, texts=0 * texts))
     with pytest.raises(InputError, match="All training texts are empty"):
@@ -138,7 +138,7 @@ def test_pairs_are_similar_to_their_own_text_only(split):
     assert taught.train.labels is None
     assert taught.train.aligned
     np.testing.assert_array_equal(taught.validation.similarity.block(), 2 * np.eye(40) - 1)
-    assert "0.333% of image-text combinations in the training set are similar" in said(taught)
+    assert "0.333% of image-text combinations in the training set are similar" in printed(taught)
 
 
 def judged_file(split, tmp_path, *, validation=True):
@@ -171,17 +171,19 @@ def test_judgments_train_without_queries(split, tmp_path):
         Similarity.from_labels(split.validation.labels).block(),
     )
     assert taught.name == "clicks.csv"
-    assert "3,600 judgments about training items" in said(taught)
-    assert "240 training images and 240 training texts have no judgment" in said(taught)
-    assert f"Skipped {62 * 62 - 3600} judgments that involve queries, and 0 whose" in said(taught)
-    assert "Ignored repeated lines: 1 (the first is line" in said(taught)
-    assert "validation pairs that are judged similar" in said(taught)
+    assert "3,600 judgments about training items" in printed(taught)
+    assert "240 training images and 240 training texts have no judgment" in printed(taught)
+    assert f"Skipped {62 * 62 - 3600} judgments that involve queries, and 0 whose" in printed(
+        taught
+    )
+    assert "Ignored repeated lines: 1 (the first is line" in printed(taught)
+    assert "validation pairs that are judged similar" in printed(taught)
 
 
 def test_few_validation_judgments_hold_out_a_tenth(split, tmp_path):
     taught = supervise(split, judged_file(split, tmp_path, validation=False))
     assert taught.validation is None
-    assert "Only 0 validation pairs are judged similar, so a tenth" in said(taught)
+    assert "Only 0 validation pairs are judged similar, so a tenth" in printed(taught)
 
 
 def test_judgments_without_training_items_are_rejected(split, tmp_path):
@@ -205,7 +207,7 @@ def test_empty_texts_are_counted():
     pairs = PairedDataset(np.ones((100, 2)), texts, labels=np.eye(2)[np.arange(100) % 2])
     rows = np.arange(100)
     split = RetrievalSplit(pairs, rows[:80], rows[80:90], rows[90:], rows[:90])
-    assert "3 of 80 training texts contain no term from the vocabulary" in said(supervise(split))
+    assert "3 of 80 training texts contain no term from the vocabulary" in printed(supervise(split))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from torch import nn
 
 from corrhash import InputError
 from corrhash.methods.onnx_export import _check_exportable, compare, difference, onnx_file
-from corrhash.methods.onnx_network import OnnxNetwork
+from corrhash.methods.onnx_network import ExportedNetwork, OnnxNetwork
 from corrhash.networks.alexnet import AlexNet, AlexNetConvolutions
 from corrhash.networks.config import Networks
 from corrhash.networks.inputs import VectorInputs
@@ -23,7 +23,8 @@ def check_same_outputs(layers, shape, folder):
     network = nn.Sequential(*layers)
     content = onnx_file(network, shape)
     (folder / "network.onnx").write_bytes(content)
-    exported = OnnxNetwork(folder / "network.onnx", hashlib.sha256(content).hexdigest())
+    checksum = hashlib.sha256(content).hexdigest()
+    exported = OnnxNetwork(folder, ExportedNetwork("network.onnx", checksum, None, None))
     values = torch.randn(5, *shape, generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():
         expected = network.eval()(values).numpy()

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from corrhash import InputError
+from corrhash._model_files import CHECKSUM, write_json
 from corrhash.datasets import make_pairs
 from corrhash.methods.base import Hasher
 from corrhash.methods.chn import CHN
@@ -99,7 +100,8 @@ def test_a_model_with_a_stored_device_is_refused(hasher, tmp_path):
     path = tmp_path / "hasher.json"
     description = json.loads(path.read_text())
     description["params"]["training"]["device"] = "cuda"
-    path.write_text(json.dumps(description))
+    content = {name: v for name, v in description.items() if name not in ("format", CHECKSUM)}
+    write_json(tmp_path, path.name, description["format"], content)
     with pytest.raises(InputError, match="parameters of another version .*'device'"):
         Hasher.load(tmp_path)
 

@@ -26,12 +26,12 @@ IN_PROGRESS = 8
 
 def lines_until(words, process):
     """Return the output of a process up to a line that contains ``words``."""
-    said = []
+    printed = []
     for line in process.stdout:
-        said.append(line)
+        printed.append(line)
         if words in line:
-            return said
-    raise AssertionError(f"{words!r} was not printed: {''.join(said)}")
+            return printed
+    raise AssertionError(f"{words!r} was not printed: {''.join(printed)}")
 
 
 @contextmanager
@@ -140,8 +140,8 @@ def test_ipv6_address(collection):
 def test_the_service_does_not_import_pytorch():
     code = "import sys, corrhash.service.server; print('torch' in sys.modules)"
     command = [sys.executable, "-c", code]
-    said = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == "False"
+    printed = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert printed.stdout.strip() == "False"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])

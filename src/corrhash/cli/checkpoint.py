@@ -40,6 +40,11 @@ class Checkpoint:
         except (OSError, ValueError, KeyError, TypeError):
             return 0
 
+    @property
+    def _has_state(self) -> bool:
+        """Whether training has saved anything, of label classifiers or of the networks."""
+        return self.epochs_done > 0 or (self.folder / "labels").exists()
+
     def prepare(self, settings: dict[str, Any], restart: bool) -> None:
         """Compare the settings of an interrupted run with these, before data is read."""
         if restart:
@@ -58,7 +63,7 @@ class Checkpoint:
             before = json.loads((self.folder / RUN_FILE).read_bytes())
         except (OSError, ValueError):
             before = settings  # of an earlier version; the trainer compares parameters and data
-        if not self.epochs_done and not (self.folder / "labels").exists():
+        if not self._has_state:
             return
         changes = [
             f"{name} was {before.get(name)!r}, now {settings.get(name)!r}"
@@ -80,9 +85,13 @@ class Checkpoint:
 
     @contextmanager
     def explaining_interrupts(self) -> Iterator[None]:
-        """Print how to resume when Ctrl-C stops the block."""
+        """Print how to resume when Ctrl-C stops the block; leave nothing if it cannot start."""
         try:
             yield
+        except InputError:
+            if not self._has_state:
+                self.remove()
+            raise
         except KeyboardInterrupt:
             done = self.epochs_done
             kept = f"{done} epochs are saved" if done else "computed features are cached"

@@ -27,6 +27,8 @@ NAMES = {
     "dsph": "DSPH",
     "djsrh": "DJSRH",
     "ucch": "UCCH",
+    "itq": "ITQ",
+    "lsh": "LSH",
     "chn": "CHN",
     "chn-m": "CHN-M",
     "chn-i": "CHN-I",
