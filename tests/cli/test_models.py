@@ -143,9 +143,9 @@ MISTAKES = {
     "was trained on synthetic and cannot be used with scenes": "evaluate MODEL scenes",
     "Hasher is not a hashing method": "train synthetic --method corrhash.methods:Hasher --out x",
     "dumps is not a hashing method": "train synthetic --method json:dumps --out x",
-    "no model in nowhere": "evaluate nowhere synthetic",
-    "no model in m[bold]x": "evaluate m[bold]x synthetic",
-    "no model in [/red]": "evaluate [/red] synthetic",
+    "No model in nowhere": "evaluate nowhere synthetic",
+    "No model in m[bold]x": "evaluate m[bold]x synthetic",
+    "No model in [/red]": "evaluate [/red] synthetic",
     "image features 'sift'": "train scenes --image-features sift --out x",
     "--image-features alexnet-fc7 needs images, but synthetic has feature vectors": (
         "train synthetic --image-features alexnet-fc7 --out x"

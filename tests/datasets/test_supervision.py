@@ -173,9 +173,8 @@ def test_judgments_train_without_queries(split, tmp_path):
     assert taught.name == "clicks.csv"
     assert "3,600 judgments about training items" in printed(taught)
     assert "240 training images and 240 training texts have no judgment" in printed(taught)
-    assert f"Skipped {62 * 62 - 3600} judgments that involve queries, and 0 whose" in printed(
-        taught
-    )
+    n_skipped = 62 * 62 - 3600
+    assert f"Skipped {n_skipped} judgments that involve queries, and 0 whose" in printed(taught)
     assert "Ignored repeated lines: 1 (the first is line" in printed(taught)
     assert "validation pairs that are judged similar" in printed(taught)
 

@@ -199,7 +199,8 @@ def train(
                 used = " and ".join(dict.fromkeys(filter(None, (features.name, text_features))))
                 print_line(f"Encoders: {used}. Choose others with --image-features.")
             elif encoders is not None:
-                err.print(FROM_SCRATCH if features is None else WITHOUT_ENCODER, style="bold")
+                warning = FROM_SCRATCH if features is None else WITHOUT_ENCODER
+                err.print(warning, style="bold", soft_wrap=True)
         split = load_dataset(
             location,
             seed=seed,
