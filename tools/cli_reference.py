@@ -28,7 +28,7 @@ tools.cli_reference` generates both pages. An error in the input prints one mess
 code 2. [Shared](#shared) lists the parameters of several commands.
 """
 
-MIN_COMMANDS = 3
+MIN_COMMANDS = 2
 """Parameters that at least this many commands share are described once."""
 
 
