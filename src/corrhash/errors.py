@@ -98,7 +98,7 @@ def optional_packages(purpose: str, otherwise: str = "") -> Iterator[None]:
         if library not in EXTRAS:
             raise
         title, extra = EXTRAS[library]
-        install = f"{otherwise}, or install it" if otherwise else "Install it"
+        install = f"{otherwise}, or install {title}" if otherwise else "Install it"
         raise MissingPackageError(
             f"{purpose} needs {title}. {install} with: pip install 'corrhash[{extra}]'"
         ) from error

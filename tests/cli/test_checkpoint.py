@@ -40,13 +40,13 @@ def fail_130(monkeypatch, *arguments):
 
 def test_interrupt_explains_how_to_resume(interrupted):
     _, output = interrupted
-    assert "Interrupted: 2 epochs are saved. Run the same command again to resume" in output
+    assert "Interrupted: epoch 2 is saved. Run the same command again to resume" in output
 
 
 def test_same_command_resumes_and_says_so(interrupted):
     folder, _ = interrupted
     output = run(*TRAIN, "--set", "training.epochs=4", "--out", folder).output
-    assert "Resuming training, interrupted after 2 epochs" in output
+    assert "Resuming training, interrupted after epoch 2" in output
     assert output.splitlines()[-1].startswith("To search: corrhash index COLLECTION synthetic")
     assert len((folder / "log.jsonl").read_text().splitlines()) == 4
     assert "Resuming" not in run(*TRAIN, "--set", "training.epochs=1", "--out", folder).output

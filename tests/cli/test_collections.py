@@ -289,7 +289,7 @@ MISTAKES = {
     "must end in .jsonl, got 'all.csv'": ["export", "COLLECTION", "--out", "all.csv"],
     "must end in .jsonl, got 'all'": ["export", "COLLECTION", "--out", "all"],
     "lost when the command ends": ["copy", "COLLECTION", "memory:"],
-    "A collection in memory: would be lost": ["index", "memory:", "scenes", "--model", "x"],
+    "A collection at 'memory:' would be lost": ["index", "memory:", "scenes", "--model", "x"],
     "--shard must be I/N with I < N, such as 0/4, got '4/4'": [
         *("index", "COLLECTION", "scenes", "--shard", "4/4"),
     ],

@@ -182,7 +182,7 @@ def test_defects_are_reported_without_a_traceback(monkeypatch, capsys):
     monkeypatch.setattr("corrhash.cli.app", broken)
     code, output = outcome(monkeypatch, capsys, "methods")
     assert code == 70
-    assert "KeyError: 'oops' This is a defect of corrhash." in " ".join(output.split())
+    assert "KeyError: 'oops'. This is a bug in corrhash." in " ".join(output.split())
     monkeypatch.setenv("CORRHASH_TRACEBACK", "1")
     with pytest.raises(KeyError):
         main()

@@ -189,7 +189,7 @@ def test_index_prunes_only_missing_files_of_the_folder(
     shutil.rmtree(other)
     for how in ([other], [photos, "--shard", "0/2"], ["scenes"]):
         printed = fail(monkeypatch, capsys, "index", collection, *how, "--prune")
-        assert "--prune needs a folder that one process indexes" in printed
+        assert "--prune works only on a folder that a single process indexes" in printed
     assert len(Collection.open(collection)) == 6
 
 

@@ -111,8 +111,8 @@ def main() -> None:
             raise
         reason = str(error).strip().partition("\n")[0][:300]
         _fail(
-            f"{type(error).__name__}: {reason} This is a defect of corrhash. Set "
-            f"{SHOW_TRACEBACK}=1 to see where it happened, and report it.",
+            f"{type(error).__name__}: {reason.rstrip('.')}. This is a bug in corrhash. Set "
+            f"{SHOW_TRACEBACK}=1 to see the traceback, and please report it.",
             70,
         )
 

@@ -76,7 +76,7 @@ class Checkpoint:
                 f"{'; '.join(changes)}. Run the earlier command again to resume it, or add "
                 "--restart to discard it."
             )
-        done = f" after {self.epochs_done} epochs" if self.epochs_done else ""
+        done = f" after epoch {self.epochs_done}" if self.epochs_done else ""
         print_line(f"Resuming training, interrupted{done}. To start over, pass --restart.")
 
     def remove(self) -> None:
@@ -94,7 +94,7 @@ class Checkpoint:
             raise
         except KeyboardInterrupt:
             done = self.epochs_done
-            kept = f"{done} epochs are saved" if done else "computed features are cached"
+            kept = f"epoch {done} is saved" if done else "computed features are cached"
             err.print(
                 f"\nInterrupted: {kept}. Run the same command again to resume, or with --restart "
                 "to start over.",

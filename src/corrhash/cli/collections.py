@@ -119,7 +119,7 @@ def check_durable(uri: str) -> None:
     """Refuse ``memory:``, which ends with the command."""
     if uri.startswith("memory:"):
         raise InputError(
-            f"A collection in {uri} would be lost when the command ends. Pass the path of a "
+            f"A collection at {uri!r} would be lost when the command ends. Pass the path of a "
             "folder, or milvus://host:port/name."
         )
 

@@ -136,7 +136,9 @@ def index(
     own = Shard.from_environment() if shard is None else Shard.parse(shard)
     if prune and (own.count > 1 or not Path(source).is_dir()):
         got = source if own.count == 1 else f"shard {own.index}/{own.count}"
-        raise InputError(f"--prune needs a folder that one process indexes, got {got}.")
+        raise InputError(
+            f"--prune works only on a folder that a single process indexes, got {got}."
+        )
     if own.index and model is not None:
         _wait_for(collection)
     with progress_bars(), caching_in(cache):
@@ -209,7 +211,10 @@ def _check_encoder_options(encoder: str | None, bits: int | None, model: Path | 
     if encoder is not None and model is not None:
         raise InputError("--encoder and --model cannot be combined. Remove one of them.")
     if encoder is None and bits is not None:
-        raise InputError("--bits needs --encoder: a model has a fixed code length. Remove it.")
+        raise InputError(
+            "--bits applies only with --encoder, because a trained model has a fixed code length. "
+            "Remove --bits."
+        )
 
 
 def _encoder_target(

@@ -347,5 +347,5 @@ def _check_fingerprint(uri: str, about: Mapping[str, Any], model: Model) -> None
     if model.fingerprint != stored:
         raise InputError(
             f"The codes in {uri} come from another model: expected fingerprint {stored[:12]}, got "
-            f"{model.fingerprint[:12]}. Use its own model, or create a new collection."
+            f"{model.fingerprint[:12]}. Use the model that encoded it, or create a new collection."
         )

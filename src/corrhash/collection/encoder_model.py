@@ -78,7 +78,8 @@ def _text_embeddings(reader: Reader, encoder: str) -> np.ndarray:
     texts: np.ndarray = reader.read_texts(subject_texts(), use_cache=True)
     if not np.isfinite(texts).all():
         raise InputError(
-            f"{encoder} returned text embeddings that are not finite. Use another export."
+            f"{encoder} returned text embeddings that are not finite. Use another encoder, or "
+            "another ONNX export of this one."
         )
     return texts
 

@@ -61,7 +61,8 @@ def repair(
         about = read_about(path) or {}
     except (InputError, StorageError) as error:
         problems.append(
-            f"The description is damaged ({error}) Check the root of paths: corrhash update --root."
+            f"The description of the collection is damaged: {error} Check the folder that image "
+            "paths are relative to: corrhash update --root DIR."
         )
     if about.get("fingerprint", loaded.fingerprint) != loaded.fingerprint:
         raise InputError(

@@ -147,7 +147,7 @@ LINE = {"image": "a.jpg", "text": "b"}
         ([{**LINE, "split": "quary"}], "the unknown split 'quary'. Use one of: train"),
         ([{**LINE, "split": "train"}] * 3, "No item .* has the split 'query'"),
         ([{**LINE, "split": "train"}, {**LINE, "split": "test"}], "two splits, train and test"),
-        ([], "lists no items"),
+        ([], "contains no items"),
         ([["a.jpg", "b"]], "Cannot read line 1 of .*Expected a JSON object"),
     ],
 )

@@ -133,6 +133,9 @@ def _read_parts(
         return _parts(path, arrays, {"whole": three})
     given = {"train": train, "query": query, "database": database}
     names = {part: of for part, of in given.items() if of} or _known(arrays)
+    if any(given.values()) and not (train and query):
+        passed = ", ".join(part for part, of in given.items() if of)
+        raise InputError(f"Pass both --data train=... and --data query=..., got only {passed}.")
     if "train" not in names or "query" not in names:
         raise InputError(
             f"{path} has no arrays with recognized names; it contains: "

@@ -175,7 +175,7 @@ def split_records(
 ) -> RetrievalSplit:
     """Build the training split of records: the one in their field ``split``, or a drawn one."""
     if not records:
-        raise InputError(f"{path} lists no items. Write a row for each image.")
+        raise InputError(f"{path} contains no items.")
     labels = [record.labels for record in records]
     label_names, table = label_table(labels) if any(labels) else ([], None)
     pairs = PairedDataset(
@@ -197,9 +197,11 @@ def _stack_images(records: Sequence[Record], path: Path) -> ImageFiles | np.ndar
         return ImageFiles([record.image for record in records])
     widths = {record.image.shape if record.is_vector else None for record in records}
     if len(widths) > 1:
+        found = f"have feature vectors of {len(widths):,} different lengths"
+        if None in widths:
+            found = "have feature vectors, the others images or neither"
         raise InputError(
-            f"{n_vectors:,} of {len(records):,} items in {path} have feature vectors, of "
-            f"{len(widths - {None}):,} different lengths. Give every item a feature "
+            f"{n_vectors:,} of {len(records):,} items in {path} {found}. Give every item a feature "
             "vector of the same length."
         )
     return np.stack([record.image for record in records])

@@ -76,7 +76,7 @@ def load(
         raise InputError(
             f"No text found for any of the {len(records):,} images in {path}. Add a caption file "
             "next to each image (boat.txt for boat.jpg), embed keywords in the images, list the "
-            "images and their texts in a table, or search without texts and training: corrhash "
+            "images and their texts in a table, or search without captions or training: corrhash "
             "index COLLECTION FOLDER --encoder NAME."
         )
     sizes = {"n_query": n_query, "n_validation": n_validation, "n_train": n_train}

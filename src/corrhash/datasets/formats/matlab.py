@@ -100,7 +100,7 @@ def _variable(data: bytes, order: str) -> Iterator[tuple[str, Any]]:
     shape = tuple(int(size) for size in _next(elements))
     name = _next(elements).tobytes().decode("latin-1")
     if len(shape) < 2 or min(shape) < 0:
-        raise ValueError(f"{name!r} has the shape {shape}")
+        raise ValueError(f"{name!r} has the invalid shape {shape}")
     if kind in NUMBERS:
         yield name, _next(elements).reshape(shape, order="F")
         return

@@ -97,7 +97,8 @@ def _parquet_rows(path: Path, key_columns: list[str] | None) -> Iterator[tuple[s
     except (OSError, ValueError, pyarrow.ArrowException, MemoryError, OverflowError) as error:
         reason = str(error).strip().partition("\n")[0][:300]
         raise InputError(
-            f"Cannot read {path} as Parquet: {reason}. Copy the file again."
+            f"Cannot read {path} as Parquet: {reason}. The file may be damaged: download or export "
+            "it again."
         ) from error
 
 

@@ -108,7 +108,7 @@ def _items(path: Path) -> Iterator[tuple[str, dict[str, bytes]]]:
                 if member.size > LARGEST_MEMBER:
                     raise InputError(
                         f"{path} has a member of {member.size:,} bytes, {member.name[:100]!r}. "
-                        f"The limit is {LARGEST_MEMBER:,} bytes. Remove it."
+                        f"Remove this member: the limit is {LARGEST_MEMBER:,} bytes."
                     )
                 if name != last and members:
                     yield last, members
@@ -120,8 +120,8 @@ def _items(path: Path) -> Iterator[tuple[str, dict[str, bytes]]]:
         raise
     except DAMAGE as error:
         raise InputError(
-            f"Cannot read {path} as a tar file after item {last!r}: {error}. Copy the file again "
-            "and repeat the command."
+            f"Cannot read {path} as a tar file after item {last!r}: {error}. The file may be "
+            "damaged: download or export it again."
         ) from error
     if members:
         yield last, members
