@@ -278,7 +278,7 @@ MISTAKES = {
     "No collection at nowhere. Create one": ["search", "nowhere", "sea"],
     "No collection at nowhere": ["info", "nowhere"],
     "To create one, pass --model DIR": ["index", "nowhere", "scenes"],
-    "no model in there": ["index", "nowhere", "scenes", "--model", "there"],
+    "No model in there": ["index", "nowhere", "scenes", "--model", "there"],
     "one of TEXT, --image FILE and --key KEY, got none of them": ["search", "COLLECTION"],
     "--key KEY, got TEXT and --image": ["search", "COLLECTION", "sea", "--image", "x.jpg"],
     "--k must be a positive integer, got 0": ["search", "COLLECTION", "sea", "-k", "0"],

@@ -62,7 +62,7 @@ def test_mistakes_are_named(photos, clip, tmp_path, monkeypatch, capsys):
     encoder = ("--encoder", f"onnx:{clip}")
     output = fail(monkeypatch, capsys, "index", album, photos, *encoder, "--model", "m")
     assert "--encoder and --model cannot be combined" in output
-    assert "--bits needs --encoder" in fail(
+    assert "--bits applies only with --encoder" in fail(
         monkeypatch, capsys, "index", album, photos, "--bits", 8
     )
     output = fail(monkeypatch, capsys, "index", album, photos, *encoder, "--method", "scm")

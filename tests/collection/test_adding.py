@@ -94,7 +94,7 @@ def test_items_without_codes_are_skipped(world, tmp_path):
     assert "Cannot decode the image" in added.skipped["cut"]
     assert "None of the terms in its text" in added.skipped["unknown"]
     with pytest.raises(
-        InputError, match="'xyzzy' is not in this collection's vocabulary. Use words of"
+        InputError, match="'xyzzy' is not in this collection's vocabulary. Use words from"
     ):
         collection.search("xyzzy")
 
