@@ -187,9 +187,11 @@ def test_index_prunes_only_missing_files_of_the_folder(
     assert keys == {"2.png", "4.png", "deep/3.png", "deep/5.png", "one.png", "50.png"}
     assert "No images found" in fail(monkeypatch, capsys, "index", collection, other, "--prune")
     shutil.rmtree(other)
-    for how in ([other], [photos, "--shard", "0/2"], ["scenes"]):
-        printed = fail(monkeypatch, capsys, "index", collection, *how, "--prune")
-        assert "--prune works only on a folder that a single process indexes" in printed
+    for source in (other, "scenes"):
+        printed = fail(monkeypatch, capsys, "index", collection, source, "--prune")
+        assert f"--prune needs a folder, got {source}." in printed
+    sharded = ("index", collection, photos, "--shard", "0/2", "--prune")
+    assert "--prune cannot be combined with shards" in fail(monkeypatch, capsys, *sharded)
     assert len(Collection.open(collection)) == 6
 
 

@@ -196,10 +196,12 @@ def test_open_rejects_another_model(scheme_of, world, tmp_path):
         assert again.search(image=world.paths[2], k=1)[0].key == "scene 2"
         pairs = world.reader.read(PairedDataset(world.scenes.images, world.scenes.captions))
         other = METHODS["cvh"](n_bits=24, ridge=0.5).fit(pairs)
-        with pytest.raises(InputError, match="come from another model: expected fingerprint"):
+        with pytest.raises(
+            InputError, match="was encoded with another model: expected fingerprint"
+        ):
             Collection.open(uri, Model(other, world.reader))
         fewer = Vocabulary(world.reader.vocabulary.terms[:-1])
-        with pytest.raises(InputError, match="come from another model"):
+        with pytest.raises(InputError, match="was encoded with another model"):
             Collection.open(uri, Model(world.hasher, Reader(fewer, ImageFeatures("simple"))))
         with pytest.raises(InputError, match="A collection already exists at"):
             Collection.create(uri, world.model)
@@ -246,7 +248,7 @@ def test_first_of_two_concurrent_creations_wins(scheme_of, world, tmp_path, monk
             return found
 
         monkeypatch.setattr(engine, "look", looks_before_the_other_creates)
-        with pytest.raises(InputError, match="come from another model"):
+        with pytest.raises(InputError, match="was encoded with another model"):
             Collection.create(uri, Model(other, world.reader))
         assert len(Collection.open(uri, world.model)) == 3
         if scheme_of == FOLDER:

@@ -134,11 +134,13 @@ def index(
     _check_encoder_options(encoder, bits, model)
 
     own = Shard.from_environment() if shard is None else Shard.parse(shard)
-    if prune and (own.count > 1 or not Path(source).is_dir()):
-        got = source if own.count == 1 else f"shard {own.index}/{own.count}"
+    if prune and own.count > 1:
         raise InputError(
-            f"--prune works only on a folder that a single process indexes, got {got}."
+            f"--prune cannot be combined with shards, got shard {own.index}/{own.count}. Index the "
+            "folder in a single process."
         )
+    if prune and not Path(source).is_dir():
+        raise InputError(f"--prune needs a folder, got {source}.")
     if own.index and model is not None:
         _wait_for(collection)
     with progress_bars(), caching_in(cache):

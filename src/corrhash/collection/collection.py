@@ -346,6 +346,6 @@ def _check_fingerprint(uri: str, about: Mapping[str, Any], model: Model) -> None
     stored = str(about.get("fingerprint"))
     if model.fingerprint != stored:
         raise InputError(
-            f"The codes in {uri} come from another model: expected fingerprint {stored[:12]}, got "
-            f"{model.fingerprint[:12]}. Use the model that encoded it, or create a new collection."
+            f"{uri} was encoded with another model: expected fingerprint {stored[:12]}, got "
+            f"{model.fingerprint[:12]}. Use the original model, or create a new collection."
         )

@@ -100,8 +100,8 @@ def _image_embeddings(reader: Reader, records: list[Record]) -> np.ndarray:
         report("Reading samples", min(len(records), start + BATCH), len(records))
     if len(parts) < MIN_IMAGES:
         raise InputError(
-            f"Only {len(parts)} of {len(records)} images could be read; at least {MIN_IMAGES} are "
-            "needed. Check the source."
+            f"At least {MIN_IMAGES} readable images are needed, found {len(parts)} among "
+            f"{len(records)} items. Check the source."
         )
     return np.stack(parts)
 

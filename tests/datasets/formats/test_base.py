@@ -37,5 +37,5 @@ def test_feature_vectors_are_stacked(tmp_path):
     split = split_records(records, tmp_path, "boats", 0, SIZES)
     assert split.pairs.images.shape == (10, 3)
     mixed = [*records, Record("x", "a.jpg", "a boat")]
-    with pytest.raises(InputError, match="10 of 11 items .* have feature vectors"):
+    with pytest.raises(InputError, match="Only 10 of 11 items .* have a feature vector"):
         split_records(mixed, tmp_path, "boats", 0, SIZES)

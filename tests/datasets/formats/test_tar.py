@@ -98,7 +98,7 @@ def test_a_folder_with_images_is_not_read_as_tar_files(tmp_path):
         ("1.json", b'{"text": "words", "year": {"a": 1}}', "year"),
         ("1.txt", b"\xff\xfe", ".txt member is not UTF-8"),
         ("1.npy", b"no array", "Invalid .npy member"),
-        ("1.npy", npy(np.zeros((2, 2))), r"got shape \(2, 2\) of float64"),
+        ("1.npy", npy(np.zeros((2, 2))), r"got shape \(2, 2\) and dtype float64"),
         ("1.json", b'{"year": 2015}', "needs an image or a text"),
     ],
 )

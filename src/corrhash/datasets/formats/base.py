@@ -197,13 +197,10 @@ def _stack_images(records: Sequence[Record], path: Path) -> ImageFiles | np.ndar
         return ImageFiles([record.image for record in records])
     widths = {record.image.shape if record.is_vector else None for record in records}
     if len(widths) > 1:
-        found = f"have feature vectors of {len(widths):,} different lengths"
+        found = f"The items in {path} have feature vectors of {len(widths):,} different lengths"
         if None in widths:
-            found = "have feature vectors, the others images or neither"
-        raise InputError(
-            f"{n_vectors:,} of {len(records):,} items in {path} {found}. Give every item a feature "
-            "vector of the same length."
-        )
+            found = f"Only {n_vectors:,} of {len(records):,} items in {path} have a feature vector"
+        raise InputError(f"{found}. Give every item a feature vector of the same length.")
     return np.stack([record.image for record in records])
 
 

@@ -119,9 +119,10 @@ def _items(path: Path) -> Iterator[tuple[str, dict[str, bytes]]]:
     except InputError:
         raise
     except DAMAGE as error:
+        where = f" after item {last!r}" if last else ""
         raise InputError(
-            f"Cannot read {path} as a tar file after item {last!r}: {error}. The file may be "
-            "damaged: download or export it again."
+            f"Cannot read {path} as a tar file{where}: {error}. The file may be damaged: download "
+            "or export it again."
         ) from error
     if members:
         yield last, members
@@ -177,6 +178,6 @@ def _vector(content: bytes) -> np.ndarray:
     if vector.ndim != 1 or vector.dtype.kind not in "fiu":
         raise InputError(
             "The .npy member must be a one-dimensional array of numbers, got shape "
-            f"{vector.shape} of {vector.dtype}."
+            f"{vector.shape} and dtype {vector.dtype}."
         )
     return vector
