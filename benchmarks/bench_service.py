@@ -76,7 +76,7 @@ class Server:
     processes: list[int]
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time of all processes so far; NaN if the system does not tell."""
+        """Return the CPU time of all processes so far; NaN if the system does not report it."""
         if not Path("/proc/self/stat").exists():
             return float("nan")
         ticks = 0

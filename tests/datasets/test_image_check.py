@@ -1,4 +1,4 @@
-"""Images that cannot be read are found before training, and their items left out."""
+"""Images that cannot be read are found before training, and their items are excluded."""
 
 import logging
 

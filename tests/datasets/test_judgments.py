@@ -27,15 +27,15 @@ def read(tmp_path, text, keys=KEYS):
     ids=["commas", "heading", "tabs", "of a spreadsheet"],
 )
 def test_each_line_is_a_judgment(tmp_path, text):
-    judgements = read(tmp_path, text)
-    assert judgements.triples.tolist() == [[0, 1, 1], [2, 0, -1]]
-    assert judgements.repeated == []
+    judgments = read(tmp_path, text)
+    assert judgments.triples.tolist() == [[0, 1, 1], [2, 0, -1]]
+    assert judgments.repeated == []
 
 
 def test_repeated_lines_count_once(tmp_path):
-    judgements = read(tmp_path, "a.jpg,b.jpg,1\nb.jpg,a.jpg,1\na.jpg,b.jpg,+1\n")
-    assert judgements.triples.tolist() == [[0, 1, 1], [1, 0, 1]]
-    assert judgements.repeated == [3]
+    judgments = read(tmp_path, "a.jpg,b.jpg,1\nb.jpg,a.jpg,1\na.jpg,b.jpg,+1\n")
+    assert judgments.triples.tolist() == [[0, 1, 1], [1, 0, 1]]
+    assert judgments.repeated == [3]
 
 
 @pytest.mark.parametrize(

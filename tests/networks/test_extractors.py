@@ -1,4 +1,4 @@
-"""Features of networks: what the network gives, of each image alone, under names that tell."""
+"""Features are the outputs of the network for each image alone, under descriptive names."""
 
 import hashlib
 import json

@@ -193,7 +193,7 @@ def test_outputs_come_from_batches_of_one_size(n):
 
 
 def test_progress_is_told_after_each_batch():
-    told = []
+    reported = []
     inputs = VectorInputs(np.ones((5, 1)))
-    outputs(lambda batch: batch, inputs, 5, 1, size=2, device=CPU, progress=told.append)
-    assert told == [2, 4, 5]
+    outputs(lambda batch: batch, inputs, 5, 1, size=2, device=CPU, progress=reported.append)
+    assert reported == [2, 4, 5]

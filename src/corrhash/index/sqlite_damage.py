@@ -53,14 +53,14 @@ are left to the verification of the whole collection."""
 
 
 class DamageReport:
-    """The damaged items that a process has left out, each reported once."""
+    """The damaged items that a process has excluded, each reported once."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.found: dict[int, str] = {}
 
     def note(self, damage: dict[int, str]) -> None:
-        """Log items that are left out, and why."""
+        """Log excluded items and the reasons."""
         for number in damage.keys() - self.found.keys():
             self.found[number] = damage[number]
             if len(self.found) <= REPORTED:

@@ -65,7 +65,7 @@ def read_items(
 ) -> dict[int, Item]:
     """Return items by id from rows of :func:`select_items`, after verifying their checksums.
 
-    Damaged items are left out, and noted in ``damage`` with what is damaged. An item whose
+    Damaged items are excluded and noted in ``damage`` with what is damaged. An item whose
     thumbnail is damaged is returned without it.
     """
     items: dict[int, Item] = {}
@@ -111,7 +111,7 @@ def read_batch(
 ) -> tuple[int, Entries] | None:
     """Return the last id and the entries of the next ``size`` ids above ``after``.
 
-    Returns None if there are none. Damaged entries are left out, and noted in ``damage``.
+    Returns None if there are none. Damaged entries are excluded and noted in ``damage``.
     """
     (last,) = connection.execute(
         "SELECT max(id) FROM (SELECT id FROM codes WHERE id > ? ORDER BY id LIMIT ?)", (after, size)
