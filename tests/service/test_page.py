@@ -281,7 +281,8 @@ def test_menus_without_a_choice_are_hidden(page, new_page, photos_url):
 def test_pictures_are_not_cropped(new_page, photos_url):
     page = new_page(f"{photos_url}/?q=sea", viewport=DESKTOP)
     pictures = page.locator("#results img")
-    page.wait_for_function("document.querySelectorAll('#results img').length === 3")
+    pictures.nth(2).wait_for()
+    assert pictures.count() == 3
     for picture in pictures.all():
         style = picture.evaluate("node => getComputedStyle(node).objectFit")
         assert style == "contain"
@@ -353,7 +354,7 @@ def test_viewer_label_filters_the_results(page):
     label = page.locator("#viewer-labels button").first
     name = label.text_content()
     label.click()
-    page.wait_for_function("location.search.includes('label=')")
+    page.wait_for_url(re.compile("label="))
     assert page.locator("#label").input_value() == name
     assert page.get_by_role("dialog").is_hidden()
 
@@ -384,9 +385,12 @@ def test_viewer_shows_originals_and_their_paths(new_page, photos_url, photos):
     with page.expect_response("**/original?size=1024") as original:
         page.locator("#results .open").first.click()
     assert original.value.ok
-    page.wait_for_function(
-        "document.getElementById('viewer-picture').naturalWidth > 640"
-        " || document.getElementById('viewer-picture').naturalHeight > 640"
+    page.locator("#viewer-picture").evaluate(
+        """picture => new Promise((resolve) => {
+          const check = () => Math.max(picture.naturalWidth, picture.naturalHeight) > 640
+            ? resolve() : setTimeout(check, 20);
+          check();
+        })"""
     )
     for _ in range(3):  # wide and tall ones
         stage, picture = (
@@ -411,7 +415,7 @@ def test_viewer_falls_back_to_the_preview(new_page, photos_url):
     page.route("**/original?*", lambda route: route.fulfill(status=404, json={"error": "Gone."}))
     page.locator("#results .open").first.click()
     page.get_by_text("The original file is not available").wait_for()
-    page.wait_for_function("document.getElementById('viewer-picture').src.endsWith('/preview')")
+    page.locator("#viewer-picture[src$='/preview']").wait_for()
 
 
 def test_viewer_of_a_text_without_a_picture(new_page, filled, generous):
