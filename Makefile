@@ -9,6 +9,9 @@ MILVUS ?= --if-possible
 # Time of `make fuzz`, for all targets together: make fuzz SECONDS=36000
 SECONDS ?= 3600
 
+# Tests often wait for servers and for other processes, so one more worker than cores pays.
+WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+
 .PHONY: help demo test lint format types durability corruption fuzz bench docs wheel clean
 
 help:
@@ -30,7 +33,7 @@ demo: .venv/.run
 
 test: lint types
 	@[ -z "$(MILVUS)" ] || $(MAKE) -s .venv-milvus/.ready || true
-	OMP_NUM_THREADS=1 $(BIN)/python tools/milvus_server.py $(MILVUS) $(BIN)/pytest -n auto -q
+	OMP_NUM_THREADS=1 $(BIN)/python tools/milvus_server.py $(MILVUS) $(BIN)/pytest -n $(WORKERS) -q
 
 lint: .venv/.dev
 	$(BIN)/ruff check .
