@@ -126,6 +126,9 @@ def test_damaged_tar_files_are_named(tmp_path):
     path.write_bytes(b"no tar at all" * 100)
     with pytest.raises(InputError, match="a.tar as a tar file"):
         records(path)
+    path.write_bytes(bytes.fromhex("1f8b085c09b8fc6a025c"))  # a truncated gzip header
+    with pytest.raises(InputError, match="a.tar as a tar file: "):
+        records(path)
     with pytest.raises(InputError, match="No such file"):
         records(tmp_path / "none.tar")
 

@@ -44,6 +44,7 @@ DAMAGE = (
     EOFError,
     ValueError,
     OverflowError,
+    TypeError,  # of tarfile, for a truncated gzip header
     zlib.error,
     lzma.LZMAError,
 )
