@@ -123,7 +123,7 @@ def test_index_splits_a_dataset_as_in_training(of_seed_3, tmp_path):
 def test_index_needs_the_split_of_a_dataset(of_seed_3, monkeypatch, capsys):
     (of_seed_3 / "model" / "training.json").unlink()
     printed = fail(monkeypatch, capsys, "index", of_seed_3, "synthetic")
-    assert "the seed that split synthetic is unknown" in printed
+    assert "the seed used to split synthetic is unknown" in printed
     kept = ("--model", of_seed_3.parent / "model")
     assert "0 new" in run("index", of_seed_3, "synthetic", *kept).output
 

@@ -101,8 +101,8 @@ def test_update_from_a_table(collection, world, tmp_path):
     ("arguments", "message"),
     [
         ([], "Nothing to update. Pass keys with --text, --labels, --set or --remove"),
-        (["0.png"], "Pass both the keys of items and at least one of --text, --labels"),
-        (["--text", "sea"], "Pass both the keys of items and at least one of --text, --labels"),
+        (["0.png"], "Pass item keys and at least one of --text, --labels"),
+        (["--text", "sea"], "Pass item keys and at least one of --text, --labels"),
         (["0.png", "--set", "year"], "--set must be NAME=VALUE, got 'year'"),
         (["0.png", "--set", "year="], "--set must be NAME=VALUE, got 'year='"),
         (["0.png", "--set", "labels=3"], "Invalid metadata field name 'labels'"),
@@ -165,9 +165,7 @@ def test_delete_asks_on_a_terminal(collection, monkeypatch, answer, left):
 
 
 def test_delete_needs_keys_or_a_filter(collection, monkeypatch, capsys):
-    assert "Pass the keys of items, --where FILTER" in fail(
-        monkeypatch, capsys, "delete", collection
-    )
+    assert "Pass item keys, --where FILTER" in fail(monkeypatch, capsys, "delete", collection)
     assert "No collection at" in fail(monkeypatch, capsys, "delete", collection / "x", "0.png")
 
 

@@ -227,6 +227,6 @@ def test_score_one_file_with_labels(tmp_path):
 
 def test_score_refuses_several_files_without_a_dataset(tmp_path, monkeypatch, capsys):
     message = fail(monkeypatch, capsys, "score", tmp_path / "a.npz", tmp_path / "b.npz")
-    assert "Without --dataset, pass one file of codes, got 2." in message
+    assert "Without --dataset, exactly one file of codes is accepted, got 2." in message
     message = fail(monkeypatch, capsys, "score", tmp_path / "a.npz")
     assert "File not found" in message

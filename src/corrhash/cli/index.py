@@ -194,7 +194,7 @@ def _target(
         if not exists:
             raise InputError(
                 f"No collection at {uri}. To create one, pass --model DIR with the output folder "
-                "of corrhash train, or --encoder NAME with an encoder of images and texts "
+                "of corrhash train, or --encoder NAME with an encoder for images and texts "
                 "(corrhash encoders lists them)."
             )
         opened = open_collection(uri, None, method, allow_download=allow_download)
@@ -264,7 +264,7 @@ def _dataset_options(source: str, training: TrainingRun | None) -> dict[str, Any
     if training is None:
         if location in DATASETS:
             raise InputError(
-                f"The model has no training record, so the seed that split {source} is unknown. "
+                f"The model has no training record, so the seed used to split {source} is unknown. "
                 "Use --model to pass the folder that corrhash train wrote."
             )
         return {}

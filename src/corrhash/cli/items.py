@@ -79,9 +79,7 @@ def update(
     change = {name: value for name, value in given.items() if value not in (None, {})}
     change |= {name: "" for name in ("text", "labels") if name in (removed or [])}
     if bool(keys) != bool(change):
-        raise InputError(
-            "Pass both the keys of items and at least one of --text, --labels, --set and --remove."
-        )
+        raise InputError("Pass item keys and at least one of --text, --labels, --set and --remove.")
     if not keys and table is None and root is None:
         raise InputError(
             "Nothing to update. Pass keys with --text, --labels, --set or --remove; or pass --from "
@@ -125,7 +123,7 @@ def delete(
     from corrhash.index import open_index
 
     if not keys and where is None:
-        raise InputError("Pass the keys of items, --where FILTER or both.")
+        raise InputError("Pass item keys, --where FILTER, or both.")
     index = open_index(collection, about_of(collection)["n_bits"])
     found = index.ids_of(keys or [])
     print_skipped({key: "No item has this key." for key in keys or [] if key not in found})

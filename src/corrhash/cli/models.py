@@ -153,7 +153,9 @@ def score(
     split = None
     if dataset is None:
         if len(files) > 1:
-            raise InputError(f"Without --dataset, pass one file of codes, got {len(files)}.")
+            raise InputError(
+                f"Without --dataset, exactly one file of codes is accepted, got {len(files)}."
+            )
         codes = read_queries_and_database(files[0], cosine=cosine)
     else:
         from corrhash.datasets import dataset_location, load_dataset

@@ -225,8 +225,8 @@ def _assigned_split(
     for part in ("train", "query"):
         if not len(rows[part]):
             raise InputError(
-                f"No item in {path} has the split {part!r}. Assign some, or remove the field "
-                "'split' to split the items at random."
+                f"No item in {path} has the split {part!r}. Assign at least one item to it, or "
+                "remove the field 'split' to split the items at random."
             )
     return split_of(
         pairs, name, train=rows["train"], validation=rows["validation"], query=rows["query"]
