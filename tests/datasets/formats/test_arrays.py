@@ -179,3 +179,15 @@ def test_a_missing_h5py_is_named(tmp_path, monkeypatch):
         InputError, match=r"Save the file with -v7, or install .*'corrhash\[hdf5\]'$"
     ):
         load(tmp_path / "a.mat")
+
+
+def test_matlab_names_that_are_not_utf8_are_damage(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "a.mat"
+    with h5py.File(path, "w", userblock_size=512) as file:
+        file[b"\xff\xfe"] = np.ones((2, 2))
+    content = bytearray(path.read_bytes())
+    content[:128] = b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="invalid name"):
+        load_dataset(path)

@@ -140,6 +140,8 @@ def _hdf5(path: Path) -> Iterator[tuple[str, Any]]:
         import h5py
     with h5py.File(path, "r") as file:
         for name, entry in file.items():
+            if isinstance(name, bytes):  # h5py returns names that are not UTF-8 as bytes
+                raise ValueError(f"a variable has the invalid name {name[:100]!r}")
             if isinstance(entry, h5py.Dataset) and entry.dtype.kind in "fiub":
                 yield name, np.asarray(entry).T  # MATLAB stores columns first
             elif isinstance(entry, h5py.Group) and {"data", "ir", "jc"} <= set(entry):
