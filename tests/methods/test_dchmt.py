@@ -108,17 +108,6 @@ def test_invalid_parameters_are_refused(params, message):
         DCHMT(8, **params, **QUICK).fit(make_pairs(100))
 
 
-def test_learns_from_pixels(coloured_pairs):
-    training = Training(epochs=8, learning_rate=3e-3, validate_every=8)
-    hasher = DCHMT(8, networks=Networks(width=64, image_size=32), training=training).fit(
-        coloured_pairs
-    )
-    images = hasher.encode_image(coloured_pairs.images)
-    texts = hasher.encode_text(coloured_pairs.texts)
-    labels = coloured_pairs.labels
-    assert evaluate(images, texts, labels, labels).map > 0.9
-
-
 def test_shuffled_labels_give_chance_level():
     pairs = make_pairs(900, seed=3)
     train, rest = pairs.take(slice(0, 600)), pairs.take(slice(600, None))

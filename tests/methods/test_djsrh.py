@@ -1,7 +1,5 @@
 """DJSRH: the loss of the paper, cosines of features, and learning without labels."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,7 +8,6 @@ import torch
 from corrhash import InputError
 from corrhash.datasets import PairedDataset, make_pairs
 from corrhash.methods.djsrh import DJSRH, FeatureCosines
-from corrhash.metrics import evaluate
 from corrhash.networks.config import Networks
 from corrhash.similarity import Similarity
 from corrhash.training.batches import Batch
@@ -106,24 +103,3 @@ def test_hash_layers_are_linear(pairs):
 def test_invalid_parameters_are_refused(pairs, params, message):
     with pytest.raises(InputError, match=message):
         DJSRH(8, **params, **QUICK).fit(pairs)
-
-
-def test_validation_labels_are_ignored(pairs):
-    train, validation = pairs.take(slice(0, 300)), pairs.take(slice(300, None))
-    shuffled = replace(validation, labels=validation.labels[::-1])
-    first, second = (
-        DJSRH(16, **QUICK).fit(train, validation=part).encode_image(pairs.images)
-        for part in (validation, shuffled)
-    )
-    np.testing.assert_array_equal(first.packed, second.packed)
-
-
-def test_learns_from_pixels(coloured_pairs):
-    training = Training(epochs=8, learning_rate=3e-3, validate_every=8)
-    hasher = DJSRH(8, networks=Networks(width=64, image_size=32), training=training).fit(
-        coloured_pairs
-    )
-    images = hasher.encode_image(coloured_pairs.images)
-    texts = hasher.encode_text(coloured_pairs.texts)
-    labels = coloured_pairs.labels
-    assert evaluate(images, texts, labels, labels).map > 0.9

@@ -8,10 +8,8 @@ import pytest
 import torch
 
 from corrhash import InputError
-from corrhash._progress import listening
 from corrhash.datasets import make_pairs
 from corrhash.methods.dsph import DSPH, coding_threshold, irrelevant_pair_loss, proxy_loss
-from corrhash.metrics import evaluate
 from corrhash.networks.config import Networks
 from corrhash.training.batches import Batch
 from corrhash.training.config import Training
@@ -118,21 +116,6 @@ def test_proxies_are_trained_by_their_own_optimizer(pairs):
     assert (group["lr"], group["momentum"], group["weight_decay"]) == (0.05, 0.9, 5e-4)
 
 
-def test_interrupted_training_resumes_with_the_same_codes(pairs, tmp_path):
-    whole = DSPH(16, **QUICK).fit(pairs)
-    kept = DSPH(16, **QUICK).set_params(training__checkpoint=str(tmp_path))
-
-    def interrupt(step):
-        if step.task == "Training" and step.done == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt), listening(interrupt):
-        kept.fit(pairs)
-    again = kept.fit(pairs)
-    assert [entry["loss"] for entry in again.history_] == [e["loss"] for e in whole.history_]
-    np.testing.assert_array_equal(again.embed_image(pairs.images), whole.embed_image(pairs.images))
-
-
 @pytest.mark.parametrize(
     ("params", "message"),
     [
@@ -144,17 +127,6 @@ def test_interrupted_training_resumes_with_the_same_codes(pairs, tmp_path):
 def test_invalid_parameters_are_refused(pairs, params, message):
     with pytest.raises(InputError, match=message):
         DSPH(8, **params, **QUICK).fit(pairs)
-
-
-def test_learns_from_pixels(coloured_pairs):
-    training = Training(epochs=8, learning_rate=3e-3, validate_every=8)
-    hasher = DSPH(8, networks=Networks(width=64, image_size=32), training=training).fit(
-        coloured_pairs
-    )
-    images = hasher.encode_image(coloured_pairs.images)
-    texts = hasher.encode_text(coloured_pairs.texts)
-    labels = coloured_pairs.labels
-    assert evaluate(images, texts, labels, labels).map > 0.9
 
 
 def test_judgments_are_refused(pairs):

@@ -8,10 +8,15 @@ import torch
 from PIL import Image
 
 from corrhash import InputError
+from corrhash._progress import listening
 from corrhash.datasets import ImageFiles, PairedDataset, make_pairs
 from corrhash.methods import Hasher
 from corrhash.methods.chn import CHN
 from corrhash.methods.chn_plus import CHNPlus
+from corrhash.methods.dchmt import DCHMT
+from corrhash.methods.djsrh import DJSRH
+from corrhash.methods.dsph import DSPH
+from corrhash.methods.ucch import UCCH
 from corrhash.metrics import evaluate
 from corrhash.networks.config import Networks
 from corrhash.similarity import Similarity
@@ -20,6 +25,10 @@ from corrhash.training.config import Training
 QUICK = {
     "networks": Networks(width=64),
     "training": Training(epochs=3, learning_rate=3e-3, validate_every=1),
+}
+LONGER = {
+    "networks": Networks(width=64),
+    "training": Training(epochs=4, learning_rate=3e-3, validate_every=2),
 }
 
 
@@ -165,3 +174,41 @@ def test_a_model_trained_on_images_is_saved_and_loaded(tmp_path):
         InputError, match="image network was trained on images, got feature vectors"
     ):
         again.encode_image(np.ones((2, 5)))
+
+
+@pytest.mark.parametrize("method", [DCHMT, DJSRH, DSPH, UCCH])
+def test_learns_from_pixels(method, coloured_pairs):
+    training = Training(epochs=8, learning_rate=3e-3, validate_every=8)
+    networks = Networks(width=64, image_size=32)
+    hasher = method(8, networks=networks, training=training).fit(coloured_pairs)
+    images = hasher.encode_image(coloured_pairs.images)
+    texts = hasher.encode_text(coloured_pairs.texts)
+    labels = coloured_pairs.labels
+    assert evaluate(images, texts, labels, labels).map > 0.9
+
+
+@pytest.mark.parametrize("method", [DJSRH, UCCH])
+def test_methods_without_labels_ignore_validation_labels(method, pairs):
+    train, validation = pairs.take(slice(0, 300)), pairs.take(slice(300, None))
+    shuffled = replace(validation, labels=validation.labels[::-1])
+    first, second = (
+        method(16, **LONGER).fit(train, validation=part).encode_image(pairs.images)
+        for part in (validation, shuffled)
+    )
+    np.testing.assert_array_equal(first.packed, second.packed)
+
+
+@pytest.mark.parametrize(("method", "params"), [(DSPH, {}), (UCCH, {"n_negatives": 64})])
+def test_interrupted_training_restores_the_memory(method, params, pairs, tmp_path):
+    whole = method(16, **params, **LONGER).fit(pairs)
+    kept = method(16, **params, **LONGER).set_params(training__checkpoint=str(tmp_path))
+
+    def interrupt(step):
+        if step.task == "Training" and step.done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), listening(interrupt):
+        kept.fit(pairs)
+    again = kept.fit(pairs)
+    assert [entry["loss"] for entry in again.history_] == [e["loss"] for e in whole.history_]
+    np.testing.assert_array_equal(again.embed_image(pairs.images), whole.embed_image(pairs.images))

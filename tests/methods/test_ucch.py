@@ -7,10 +7,8 @@ import pytest
 import torch
 
 from corrhash import InputError
-from corrhash._progress import listening
 from corrhash.datasets import make_pairs
 from corrhash.methods.ucch import UCCH, contrastive_loss, ranking_loss
-from corrhash.metrics import evaluate
 from corrhash.networks.config import Networks
 from corrhash.training.batches import Batch, Rows
 from corrhash.training.config import Training
@@ -136,21 +134,6 @@ def test_gradient_is_finite_if_all_negatives_are_excluded():
     assert torch.isfinite(h.grad).all()
 
 
-def test_interrupted_training_resumes_with_the_same_codes(pairs, tmp_path):
-    whole = UCCH(16, n_negatives=64, **QUICK).fit(pairs)
-    kept = UCCH(16, n_negatives=64, **QUICK).set_params(training__checkpoint=str(tmp_path))
-
-    def interrupt(step):
-        if step.task == "Training" and step.done == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt), listening(interrupt):
-        kept.fit(pairs)
-    again = kept.fit(pairs)
-    assert [entry["loss"] for entry in again.history_] == [e["loss"] for e in whole.history_]
-    np.testing.assert_array_equal(again.embed_image(pairs.images), whole.embed_image(pairs.images))
-
-
 @pytest.mark.parametrize(
     ("params", "message"),
     [
@@ -165,24 +148,3 @@ def test_interrupted_training_resumes_with_the_same_codes(pairs, tmp_path):
 def test_invalid_parameters_are_refused(pairs, params, message):
     with pytest.raises(InputError, match=message):
         UCCH(8, **params, **QUICK).fit(pairs)
-
-
-def test_validation_labels_are_ignored(pairs):
-    train, validation = pairs.take(slice(0, 300)), pairs.take(slice(300, None))
-    shuffled = replace(validation, labels=validation.labels[::-1])
-    first, second = (
-        UCCH(16, **QUICK).fit(train, validation=part).encode_image(pairs.images)
-        for part in (validation, shuffled)
-    )
-    np.testing.assert_array_equal(first.packed, second.packed)
-
-
-def test_learns_from_pixels(coloured_pairs):
-    training = Training(epochs=8, learning_rate=3e-3, validate_every=8)
-    hasher = UCCH(8, networks=Networks(width=64, image_size=32), training=training).fit(
-        coloured_pairs
-    )
-    images = hasher.encode_image(coloured_pairs.images)
-    texts = hasher.encode_text(coloured_pairs.texts)
-    labels = coloured_pairs.labels
-    assert evaluate(images, texts, labels, labels).map > 0.9

@@ -32,7 +32,7 @@ class QueryWords:
 
     @property
     def message(self) -> str:
-        """What to tell the user; empty if every word is known."""
+        """The message for the user; empty if every word is known."""
         if self.function_words:
             return (
                 f"{self.function_words!r} consists of function words only. Add a word that names "

@@ -10,6 +10,7 @@ Symbols of the ITQ paper: V the n x c data after PCA or CCA, R the c x c rotatio
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -49,13 +50,13 @@ class _EmbeddingHasher(LinearHasher):
     space: str
     seed: int
 
+    @abstractmethod
     def _projection(self, means: list[np.ndarray], tables: list[Any]) -> np.ndarray:
         """Return the (d, n_bits) projection of centred rows of one space."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _n_directions(self, most: int) -> int:
         """Return how many of the ``most`` canonical directions are used."""
-        raise NotImplementedError
 
     def fit_unpaired(self, images: Any, texts: Any) -> Self:
         """Learn from embeddings of an aligned encoder; images and texts need not form pairs."""

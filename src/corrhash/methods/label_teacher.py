@@ -28,9 +28,8 @@ TERM_DROPOUT = 0.5
 """Share of terms that classifiers lose in training: with few terms left, none can be memorized."""
 
 LABEL_WEIGHT = 0.2
-"""Weight of the true labels in the targets; the predictions have the rest. Without it, mAP@all of
-image queries on MS-COCO photos, whose database includes the training items, is 0.006 lower. Items
-outside training gain nothing from it."""
+"""Weight of the true labels in the targets; the predictions have the rest. It raises mAP@all if the
+database includes the training items: by 0.006 for validation images of MS-COCO at 32 bits."""
 
 
 class LabelNetworks(NetworkHasher):

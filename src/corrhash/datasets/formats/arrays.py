@@ -6,19 +6,17 @@ Pickled objects are never read.
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import scipy.sparse as sp
 
 from corrhash._files import open_regular
 from corrhash.datasets.base import PairedDataset, RetrievalSplit
+from corrhash.datasets.feature_cache import UNREADABLE_FEATURES
 from corrhash.datasets.formats.base import EVERYTHING, RecordStream, Shard
 from corrhash.datasets.formats.matlab import read_matlab
 from corrhash.datasets.records import dataset_records
@@ -27,11 +25,7 @@ from corrhash.errors import InputError, did_you_mean
 
 SUFFIXES = (".npz", ".mat", ".npy")
 
-UNREADABLE_ARRAYS = (
-    *(OSError, EOFError, BadZipFile, zlib.error, ValueError, TypeError, LookupError),
-    *(AttributeError, OverflowError, MemoryError, NotImplementedError, SyntaxError, RuntimeError),
-    *(struct.error, TokenError),
-)
+UNREADABLE_ARRAYS = (*UNREADABLE_FEATURES, AttributeError, struct.error)
 """Exceptions that NumPy, SciPy and h5py raise for damaged files."""
 
 # Names that published files give to the arrays of images, texts and labels.
