@@ -107,7 +107,7 @@ def test_other_schema_version_is_refused(folder):
     connection = sqlite3.connect(folder / DATABASE_FILE)
     connection.execute("PRAGMA user_version = 9")
     connection.close()
-    with pytest.raises(InputError, match="schema version 9, but this release reads version 3"):
+    with pytest.raises(InputError, match="schema version 9, but this release reads version 4"):
         open_index(folder, 64)
 
 

@@ -90,14 +90,33 @@ def total_of(checksums: Iterable[int]) -> Total:
 
 
 def field_checksum(number: int, value: Any) -> int:
-    """Return the checksum of the value of a metadata field, as the database returns it."""
-    stored = int(value) if isinstance(value, bool) else value
-    return zlib.crc32(f"{number} {stored!r}".encode(errors="replace"))
+    """Return the checksum of the value of a metadata field."""
+    return (number + 1) * value_checksum(value)
+
+
+def value_checksum(value: Any) -> int:
+    """Return the checksum of a value that may belong to many items.
+
+    Those of the items of a value are multiples of it, so that SQLite can sum the ids of each value
+    instead of returning every row.
+    """
+    stored = float(value) if isinstance(value, (bool, int)) else value  # comparisons ignore types
+    return zlib.crc32(repr(stored).encode(errors="replace")) + 1
 
 
 def key_checksum(number: int, key: str) -> int:
     """Return the checksum of an entry of the index of keys."""
-    return zlib.crc32(f"{number} {key}".encode(errors="replace"))
+    return (number + 1) * (zlib.crc32(key.encode(errors="replace")) + 1)
+
+
+def total_of_keys(ids: NDArray[np.int64], keys: bytes) -> Total:
+    """Return the total of entries of the index of keys, joined by NUL in the order of ``ids``."""
+    checksums = np.fromiter(map(zlib.crc32, keys.split(b"\0")), np.uint64)
+    if len(checksums) != len(ids):
+        return Total(len(checksums), NO_CHECKSUM)
+    one = np.uint64(1)
+    products = (ids.astype(np.uint64) + one) * (checksums + one)  # modulo a multiple of MODULUS
+    return Total(len(ids), int(products.sum()) % MODULUS)
 
 
 class Changes:

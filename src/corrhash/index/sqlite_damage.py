@@ -20,20 +20,22 @@ from corrhash.index.sqlite_checksums import (
     CODES,
     ITEMS,
     KEYS,
+    MODULUS,
     Total,
     check_total,
     code_checksums,
-    field_checksum,
     item_checksum,
-    key_checksum,
     read_total,
     row_checksum,
     total_of,
+    total_of_keys,
     total_problem,
+    value_checksum,
 )
 from corrhash.index.sqlite_rows import (
     SELECTED,
     fetch,
+    parse_ids,
     read_codes,
     read_items,
     select_items,
@@ -48,7 +50,7 @@ REPORTED = 5
 """Damaged items that a process logs; verification lists all of them."""
 
 VERIFIED_ROWS = 1_000_000
-"""Rows of the largest source that a search verifies, which takes about two seconds. Larger ones
+"""Rows of the largest source that a search verifies, which takes about a third of a second. Larger ones
 are left to the verification of the whole collection."""
 
 
@@ -88,8 +90,12 @@ def _found_total(connection: sqlite3.Connection, source: str) -> Total:
     """Return the total of the rows of a source, read as a search reads them."""
     kind, _, name = source.partition(":")
     if source == KEYS:
-        sql = "SELECT id, key FROM items INDEXED BY items_by_key WHERE key <> ''"
-        return total_of(key_checksum(*row) for row in connection.execute(sql))
+        sql = (
+            "SELECT group_concat(id), group_concat(key, char(0)) "
+            "FROM items INDEXED BY items_by_key WHERE key <> ''"
+        )
+        ((ids, keys),) = fetch(connection, sql, ())
+        return total_of_keys(parse_ids(ids), keys.encode(errors="replace")) if ids else Total(0, 0)
     if source == ITEMS:
         rows = connection.execute(f"SELECT {SELECTED} FROM items")
         return total_of(item_checksum(row[:-1]) for row in rows)
@@ -98,8 +104,15 @@ def _found_total(connection: sqlite3.Connection, source: str) -> Total:
     if kind == "label":
         sql = "SELECT id FROM labels INDEXED BY labels_by_label WHERE label = ?"
         return total_of(number for (number,) in connection.execute(sql, (name,)))
-    sql = "SELECT id, value FROM fields INDEXED BY fields_by_value WHERE name = ? AND kind = ?"
-    return total_of(field_checksum(*row) for row in connection.execute(sql, name.split(":")))
+    sql = (
+        "SELECT value, count(*), sum(id >> 32), sum(id & 0xffffffff) "
+        "FROM fields INDEXED BY fields_by_value WHERE name = ? AND kind = ? GROUP BY value"
+    )
+    n = checksum = 0
+    for value, count, high, low in connection.execute(sql, name.split(":")):
+        n += count
+        checksum += ((high << 32) + low + count) * value_checksum(value)
+    return Total(n, checksum % MODULUS)
 
 
 def check_all(connection: sqlite3.Connection, path: Path, n_bits: int) -> None:

@@ -36,7 +36,7 @@ from corrhash.index.sqlite_rows import SELECTED, fetch, read_items
 DATABASE_FILE = "collection.db"
 DATABASE_FILES = (DATABASE_FILE, f"{DATABASE_FILE}-wal", f"{DATABASE_FILE}-shm", GENERATION_FILE)
 APPLICATION_ID = 0x63687368  # "chsh"
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 SCHEMA = """
 PRAGMA application_id = {application_id};
