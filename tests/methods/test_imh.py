@@ -7,6 +7,7 @@ from scipy.linalg import eigh, subspace_angles
 from corrhash import InputError
 from corrhash._progress import listening
 from corrhash.datasets import PairedDataset, make_pairs
+from corrhash.methods import imh
 from corrhash.methods._linear_algebra import RidgeRegression, neighbour_laplacian, unit_rows
 from corrhash.methods.cvh import CVH
 from corrhash.methods.imh import IMH, shared_codes
@@ -56,6 +57,13 @@ def objective(codes, pairs):
         total += SMOOTHNESS * np.trace(codes.T @ (laplacian(table) @ codes))
         total += np.sum((features @ weights - codes) ** 2) + ridge * np.sum(weights**2)
     return total
+
+
+def test_lanczos_iterations_find_the_codes_of_the_dense_decomposition(views, monkeypatch):
+    dense = codes_of(views, 4)
+    monkeypatch.setattr(imh, "DENSE", 0)
+    iterated = codes_of(views, 4)
+    np.testing.assert_allclose(abs(np.sum(dense * iterated, axis=0)), 1, atol=1e-6)
 
 
 def test_codes_are_eigenvectors_of_the_explicit_matrix(views):

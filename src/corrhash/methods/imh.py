@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 
 from corrhash._progress import report
@@ -31,6 +32,9 @@ from corrhash.methods._validation import check_number, feature_rows
 TASK, N_STEPS = "Fitting IMH", 4
 TOLERANCE = 1e-6
 """Relative tolerance of the eigenvalues."""
+
+DENSE = 5_000
+"""Most training pairs for which the (n, n) matrix is formed, of 200 MB."""
 
 
 class IMH(LinearHasher):
@@ -132,19 +136,28 @@ def shared_codes(
     """Return F, the (n, n_bits) leading eigenvectors of M = P_x + P_y - λ (L_x + L_y).
 
     P_v maps codes to their predictions from modality v. Lanczos iterations need only products with
-    M, so that no (n, n) matrix is formed.
+    M, so that no (n, n) matrix is formed, but they converge slowly if eigenvalues are close to one
+    another. A matrix of moderate size is formed and decomposed instead.
     """
     n = graphs.shape[0]
     # The constant vector has eigenvalue 0 but carries no information. It is shifted below the
     # spectrum of M, whose smallest eigenvalue is at least minus twice the largest degree.
     shift = 1 + 2 * graphs.diagonal().max()
 
-    def product(code: np.ndarray) -> np.ndarray:
-        return image.predict(code) + text.predict(code) - graphs @ code - shift * code.mean()
+    def product(codes: np.ndarray) -> np.ndarray:
+        predicted = image.predict(codes) + text.predict(codes)
+        return predicted - graphs @ codes - shift * codes.mean(axis=0)
 
-    from scipy.sparse.linalg import LinearOperator, eigsh
+    if n <= DENSE:
+        matrix = product(np.eye(n))
+        matrix = (matrix + matrix.T) / 2
+        _, codes = scipy.linalg.eigh(
+            matrix, subset_by_index=(n - n_bits, n - 1), overwrite_a=True, check_finite=False
+        )
+    else:
+        from scipy.sparse.linalg import LinearOperator, eigsh
 
-    operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
-    start = np.random.default_rng(0).standard_normal(n)
-    _, codes = eigsh(operator, n_bits, which="LA", v0=start, tol=TOLERANCE)
+        operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
+        start = np.random.default_rng(0).standard_normal(n)
+        _, codes = eigsh(operator, n_bits, which="LA", v0=start, tol=TOLERANCE)
     return codes[:, ::-1]
