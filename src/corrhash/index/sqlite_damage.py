@@ -50,7 +50,7 @@ REPORTED = 5
 """Damaged items that a process logs; verification lists all of them."""
 
 VERIFIED_ROWS = 1_000_000
-"""Rows of the largest source that a search verifies, which takes about a third of a second. Larger ones
+"""Rows of the largest source that a search verifies, which takes a third of a second. Larger ones
 are left to the verification of the whole collection."""
 
 
