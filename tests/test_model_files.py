@@ -288,7 +288,7 @@ def test_features_without_a_checksum_are_refused(linear, copied):
     folder = copied(linear)
     features = ImageFeatures("hf:stranger/encoder").description()
     edit(folder / "reader.json", lambda content: content.update(image_features=features))
-    with pytest.raises(InputError, match="need the SHA-256 of hf:stranger/encoder, got None"):
+    with pytest.raises(InputError, match="must state the SHA-256 of hf:stranger/encoder, got None"):
         load_model(folder)
 
 

@@ -154,7 +154,7 @@ def test_a_feature_file_serves_its_own_items_only(images, tmp_path):
     np.testing.assert_array_equal(features.of_dataset(images), rows)
     with pytest.raises(InputError, match="5 rows, but the dataset has 4 items"):
         features.of_dataset(images[:4])
-    message = r"trained on image features from .*f.npy, which has none for new.*alexnet-fc7"
+    message = r"trained on image features from .*f.npy, which has no features of new.*alexnet-fc7"
     with pytest.raises(InputError, match=message):
         features.of_images(images)
     np.save(tmp_path / "f.npy", rows + 1)

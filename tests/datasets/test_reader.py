@@ -72,7 +72,7 @@ def test_a_feature_file_replaces_images_and_vectors(tmp_path):
     for each in (split, vectors):
         read = fit_reader(each, str(tmp_path / "f.npy")).read_split(each)
         np.testing.assert_array_equal(read.query.images, rows[:9])
-    with pytest.raises(InputError, match="has none for new images"):
+    with pytest.raises(InputError, match="has no features of new images"):
         read.reader.read_images(np.zeros((1, 8, 8, 3), np.uint8))
     np.testing.assert_array_equal(read.reader.read_images(rows[:1]), rows[:1])
 

@@ -23,7 +23,7 @@ def test_a_record_is_built_from_a_dictionary(tmp_path):
 MISTAKES = {
     "needs an image or a text, got neither for 'a'": {"key": "a"},
     "needs a key. Only images read from files": {"text": "a dog"},
-    "dictionary with some of the fields key, image.*got \\['year'\\]": {
+    "dictionary with fields from key, image.*got \\['year'\\]": {
         "key": "a",
         "text": "b",
         "year": 3,

@@ -60,8 +60,9 @@ def search(
     """Search a collection by text, by image or by one of its items.
 
     **distance** is the Hamming distance between the codes of the query and the item. The nearest
-    100 items are re-ranked by **score**, the cosine similarity of the query's continuous code and
-    the item's code (its continuous code if stored).
+    100 items are re-ranked by **score**, the cosine similarity between the query's continuous code
+    and the item's binary code, or its continuous code if the collection stores it. With **--key**,
+    the query's code is the one stored for that item.
 
     Example: corrhash search photos "two dogs" --where "year >= 2015" --sheet dogs.jpg
     """

@@ -21,7 +21,6 @@ from corrhash.cli.options import (
     CacheOption,
     CollectionArgument,
     DeviceOption,
-    ModelOption,
     OfflineOption,
     PreviewOption,
     method_named,
@@ -47,7 +46,14 @@ def index(
         str,
         typer.Argument(metavar="SOURCE", help=f"Name of a dataset, or path to {FORMATS}."),
     ],
-    model: ModelOption = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Model folder. Required to create a collection, unless **--encoder** is used, and "
+            "to open one on Milvus.",
+        ),
+    ] = None,
     encoder: Annotated[
         str | None,
         typer.Option(
@@ -86,7 +92,8 @@ def index(
     prune: Annotated[
         bool,
         typer.Option(
-            "--prune", help="Then delete items whose files no longer exist in the folder."
+            "--prune",
+            help="After indexing, delete items whose files no longer exist in the folder.",
         ),
     ] = False,
     batch: Annotated[int, typer.Option(min=1, help="Number of items per write.")] = 512,
@@ -102,8 +109,8 @@ def index(
         str | None,
         typer.Option(
             metavar="NAME|CLASS",
-            help="With --encoder: itq or lsh.  [default: itq] Otherwise package.module:Class, if "
-            "the model's class is your own.",
+            help="With --encoder, itq or lsh; otherwise package.module:Class, if the model's class "
+            "is your own.  [default: itq with --encoder]",
         ),
     ] = None,
     allow_download: AllowDownloadOption = False,
@@ -117,9 +124,10 @@ def index(
     are recognized by their content and are not encoded again.
 
     Each row of a table can have the fields **image** (a path relative to the table), **text**,
-    **labels**, **key** and **features** (the feature vector of the image). **path** is skipped,
-    except that it replaces a missing **image**. Other fields become metadata for filters. Rows with
-    the same key are merged into one item. Every item of a file or folder is indexed.
+    **labels**, **key** and **features** (the feature vector of the image). **path** is read
+    only if **image** is missing. Other fields become metadata for filters. Rows with the same key
+    are merged into one item. All items of a file or folder are indexed; **--part** applies only to
+    named datasets.
 
     Several processes, on one or more machines, can fill the same collection: give each its own
     **--shard**.

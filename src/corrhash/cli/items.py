@@ -53,7 +53,7 @@ def update(
         typer.Option(
             "--from",
             metavar="TABLE",
-            help=f"Read changes from a table ({TABLES}) with a column **key**.",
+            help=f"Read changes from a table ({TABLES}) with a column named **key**.",
         ),
     ] = None,
     root: Annotated[
@@ -67,7 +67,7 @@ def update(
     method: MethodOption = None,
     allow_download: AllowDownloadOption = False,
 ) -> None:
-    """Change the text, labels or metadata of items, or the root of their paths.
+    """Change the text, labels or metadata of items, or the root folder of their paths.
 
     New texts are encoded. Fields that are not given, and empty cells of a table, change nothing.
     Unknown keys and texts without a term from the model's vocabulary are reported, and their items
@@ -113,9 +113,10 @@ def delete(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Delete items by key, by a filter, or those of the keys that pass the filter.
+    """Delete items by key, by a filter, or by both.
 
-    On a terminal, the command asks for confirmation.
+    With keys and a filter, only the given items that pass the filter are deleted. On a terminal,
+    the command asks for confirmation.
 
     Example: corrhash delete photos --where "year < 2015" --dry-run
     """

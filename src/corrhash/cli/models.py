@@ -50,7 +50,7 @@ TiesOption = Annotated[
         "--ties",
         metavar="RULE",
         help="Order of tied items: expected (mean over all orders), stable (by row), "
-        "optimistic or pessimistic.  [default: expected; stable with a cut-off]",
+        "optimistic or pessimistic.  [default: expected; stable for mAP definitions with @R or @k]",
     ),
 ]
 CosineOption = Annotated[
@@ -137,7 +137,7 @@ def score(
     seed: SeedOption = 0,
     cache: CacheOption = None,
 ) -> None:
-    """Score the codes of any program, image to text and text to image.
+    """Score codes from any program, image to text and text to image.
 
     Without **--dataset**, one file has the arrays query_image, query_text, database_image and
     database_text, or those of one direction, and query_labels and database_labels, or judgments
@@ -235,7 +235,7 @@ def export_onnx(
     allow_download: AllowDownloadOption = False,
     cache: CacheOption = None,
 ) -> None:
-    """Export the networks of a model to ONNX, for machines without PyTorch and other programs.
+    """Export the networks of a model to ONNX, for other programs or machines without PyTorch.
 
     The files are written to the model folder, with their checksums. From then on, ONNX Runtime
     encodes raw images for this model, and PyTorch is not loaded. To undo this, delete onnx.json.

@@ -119,8 +119,7 @@ ModelOption = Annotated[
     typer.Option(
         "--model",
         metavar="DIR",
-        help="Model folder. Required to create a collection, unless **index --encoder** is used, "
-        "and to open one on Milvus.",
+        help="Model folder. Required only for collections on Milvus.",
     ),
 ]
 

@@ -44,7 +44,7 @@ def serve(
     ] = False,
     paths: Annotated[
         bool,
-        typer.Option("--paths", help="Publish the paths of image files, relative to the root."),
+        typer.Option("--paths", help="Publish the image paths, relative to the root folder."),
     ] = False,
     proxies: Annotated[
         list[str] | None,

@@ -57,8 +57,8 @@ def train(
             help="Compute feature vectors of images once, cache them and train on them: simple "
             "(colours and edges), alexnet-pool5, alexnet-fc6, alexnet-fc7, onnx:FILE, onnx:FOLDER, "
             "onnx:HUB-ID, hf:FOLDER, hf:HUB-ID, or a .npy file with one row per item; raw trains a "
-            "network on the images.  [default for your own images: the best of **corrhash "
-            "encoders**]",
+            "network on the images.  [default: for your own images, the best encoder that "
+            "**corrhash encoders** lists]",
         ),
     ] = None,
     text_features: Annotated[
@@ -67,16 +67,16 @@ def train(
             metavar="NAME",
             help="Compute feature vectors of texts with a sentence encoder, so that queries can "
             "use any word: onnx:FOLDER, onnx:FILE, onnx:HUB-ID, hf:FOLDER or hf:HUB-ID.  [default: "
-            "term vectors over the words of the training texts, except with default image "
-            "features]",
+            "term vectors of the training texts; for your own images with default image features, "
+            "the best text encoder found]",
         ),
     ] = None,
     backbone: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Network to train on images: small, alexnet, alexnet-pool5 (its convolutions "
-            "only), hf:FOLDER or hf:HUB-ID.",
+            help="Network to train on images: small, alexnet, alexnet-pool5 (AlexNet's "
+            "convolutions only), hf:FOLDER or hf:HUB-ID.",
         ),
     ] = None,
     weights: Annotated[
@@ -91,7 +91,7 @@ def train(
         bool,
         typer.Option(
             "--frozen",
-            help="Keep the pretrained weights of the backbone and train only the hash layer and "
+            help="Keep the pretrained weights of the backbone fixed; train only the hash layer and "
             "layers without pretrained weights.",
         ),
     ] = False,

@@ -280,7 +280,7 @@ class SearchableCollection(ABC):
         where: str | Filter | None = None,
         dry_run: bool = False,
     ) -> int:
-        """Delete items by key, by a filter, or those of the keys that pass the filter.
+        """Delete items by key, by a filter, or by both: the given items that pass the filter.
 
         Returns how many items were deleted or, with ``dry_run``, how many would be.
         """

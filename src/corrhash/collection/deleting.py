@@ -24,7 +24,7 @@ def delete_items(
     *,
     dry_run: bool = False,
 ) -> int:
-    """Delete items by key, by a filter, or those of the keys that pass it; return how many."""
+    """Delete items by key, filter or both (the given items that pass it); return how many."""
     names = check_deletion(keys, where)
     with index.writing():
         found = set() if names is None else set(index.ids_of(names).values())

@@ -154,10 +154,10 @@ class ImageFeatures:
         """Return (n, d) features of any images, such as query images."""
         if self.of_file:
             raise InputError(
-                f"The model was trained on image features from {self.name}, which has none for new "
-                "images. Compute them in the same way and pass an (n, d) array (corrhash index: a "
-                "table and --features FILE), or train with features that corrhash computes: "
-                f"{ALEXNET[-1]}, {HUB}<folder or hub id>, or {ONNX}<file or folder>."
+                f"The model was trained on image features from {self.name}, which has no features "
+                "of new images. Compute them in the same way and pass an (n, d) array (corrhash "
+                "index: a table and --features FILE), or train with features that corrhash "
+                f"computes: {ALEXNET[-1]}, {HUB}<folder or hub id>, or {ONNX}<file or folder>."
             )
         return self._opened.compute(images) if self.of_network else simple_features(images)
 

@@ -130,7 +130,7 @@ def _loaded_vocabulary(saved: dict[str, Any] | None, path: Path) -> Vocabulary |
     where = f"The vocabulary in {path}"
     check_keys(saved, VOCABULARY_KEYS, where)
     if not all(isinstance(term, str) for term in saved["terms"]):
-        raise InputError(f"{where} must have strings as terms.")
+        raise InputError(f"{where} has terms that are not strings. Train the model again.")
     tokenizer = check_keys(saved["tokenizer"], TOKENIZER_KEYS, where)
     return Vocabulary(tuple(saved["terms"]), Tokenizer(**tokenizer))
 
@@ -158,8 +158,8 @@ def _check_pinned(features: ImageFeatures | TextFeatures, where: str) -> None:
     """Raise an error unless a model states the checksum of its encoder."""
     if len(features.sha256 or "") != 64:
         raise InputError(
-            f"{where} need the SHA-256 of {features.name[:100]}, got {features.sha256!r}. Train "
-            "the model again."
+            f"{where} must state the SHA-256 of {features.name[:100]}, got {features.sha256!r}. "
+            "Train the model again."
         )
 
 

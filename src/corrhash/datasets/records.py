@@ -130,7 +130,7 @@ def as_record(value: Record | Mapping[str, Any]) -> Record:
     if not isinstance(value, Mapping) or set(value) - set(names):
         found = sorted(set(value) - set(names)) if isinstance(value, Mapping) else value
         raise InputError(
-            f"An item is a dictionary with some of the fields {', '.join(names)}, got {found!r}. "
+            f"An item must be a dictionary with fields from {', '.join(names)}, got {found!r}. "
             "Put other fields into metadata."
         )
     return Record(**value)

@@ -1,4 +1,4 @@
-"""Correlation Hashing Network, as published: a cosine and a quantization max-margin loss.
+"""Correlation Hashing Network, as published: max-margin losses for similarity and quantization.
 
 Symbols of the paper: u_i and v_j are the continuous codes of image i and text j, s_ij = ±1 their
 similarity, b the number of bits, δ the margin and λ the weight of the quantization loss. The
@@ -35,18 +35,18 @@ PLAIN_NETWORKS = Networks(sqrt=False, noise=0.0)
 class CHN(NetworkHasher):
     """Correlation Hashing Network, supervised and deep (Cao et al., BMVC 2017).
 
-    The objective is the one that the paper prints. Learns from labels, from relevance judgments of
-    images and texts, which need not be aligned, or from the pairing alone. :meth:`from_paper` has
-    the networks and the optimizer of the paper too; :class:`~corrhash.methods.chn_plus.CHNPlus` is
-    an improved method.
+    CHN minimizes the objective as printed in the paper. It learns from labels, from image-text
+    pairs alone, or from relevance judgments, for which images and texts need not be paired.
+    :meth:`from_paper` also uses the networks and the optimizer of the paper.
+    :class:`~corrhash.methods.chn_plus.CHNPlus` is an improved method.
 
     Parameters
     ----------
     n_bits : code length.
     margin : δ of both losses, in (0, 1]. Below 0.7 the quantization loss is almost always zero. Try
         0.5, 0.7, 0.8, 0.9.
-    quantization_weight : λ. L sums over all pairs of a batch and Q over its items, so that a weight
-        of 64 gives both the same share in batches of 64. Try 1, 10, 100.
+    quantization_weight : λ. A batch of n images and n texts has n² terms in L but only 2n in Q, so
+        larger batches need a larger weight. Try 1, 10, 100.
     networks : architecture of the two networks.
     training : optimization settings.
 
@@ -87,12 +87,12 @@ class CHN(NetworkHasher):
 
     @classmethod
     def from_paper(cls, n_bits: int = 64, **training: Any) -> Self:
-        """Return CHN with the networks and the optimizer of the paper as well.
+        """Return CHN with the networks and the optimizer of the paper.
 
-        4096 hidden units with dropout 0.5, and SGD with momentum 0.9 on batches of 64 until
-        validation mAP stops rising. The paper selects ``margin``, ``quantization_weight`` and the
-        learning rate, from 1e-5 to 1, by cross-validation: set them with :meth:`set_params`.
-        Keyword arguments replace fields of ``training``.
+        The networks have 4096 hidden units with dropout 0.5. SGD with momentum 0.9 runs on batches
+        of 64 until validation mAP stops rising. The paper selects ``margin``,
+        ``quantization_weight`` and the learning rate (from 1e-5 to 1) by cross-validation; set them
+        with :meth:`set_params`. Keyword arguments replace fields of ``training``.
         """
         paper = Training(
             epochs=150,
@@ -145,8 +145,7 @@ def check_margin(name: str, margin: float) -> None:
 class CHNB(CHN):
     """CHN-B: CHN whose results are ranked by the cosine of continuous codes.
 
-    An upper bound on CHN that shows the cost of binarization. It learns the same networks and has
-    the same parameters.
+    Comparing it with CHN shows the cost of binarization. Networks and parameters are those of CHN.
     """
 
     ranked_by = "cosine"

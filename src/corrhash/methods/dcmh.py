@@ -1,8 +1,8 @@
 """Deep cross-modal hashing: a pairwise likelihood, and codes that both modalities share.
 
 Symbols of the paper: F and G are the (n, b) continuous codes of all training images and texts, B
-the binary codes that the two items of a pair share, S the similarity, Θ = F Gᵀ / 2, γ the weight of
-quantization and η the weight of bit balance. The objective is
+the binary codes that the two items of a pair share, S the similarity (1 or 0), Θ = F Gᵀ / 2, γ the
+weight of quantization and η the weight of bit balance. The objective is
 
     J = -Σ_ij (S_ij Θ_ij - ln(1 + exp Θ_ij)) + γ (‖B - F‖² + ‖B - G‖²) + η (‖Fᵀ 1‖² + ‖Gᵀ 1‖²)
 """
@@ -30,17 +30,18 @@ PAPER_NETWORKS = Networks(width=8192, sqrt=False, noise=0.0)
 class DCMH(NetworkHasher):
     """Deep Cross-Modal Hashing, supervised and deep (Jiang and Li, CVPR 2017).
 
-    An epoch has two passes, images against the codes of all texts and texts against the codes of
-    all images; then each pair gets a new binary code. The hash layers are linear, without tanh. In
-    addition to the networks, an epoch takes O(n² b) time and three (n, b) tables of memory.
+    Each epoch trains the image network against the codes of all training texts, then the text
+    network against the codes of all training images, and then computes a new binary code for each
+    pair. The hash layers are linear, without tanh. In addition to the cost of the networks, an
+    epoch takes O(n² b) time, and training keeps three (n, b) arrays in memory.
 
     Parameters
     ----------
     n_bits : code length.
-    quantization_weight : γ. Each item has n likelihood terms and one quantization term. Try 1, 10,
-        100.
-    balance_weight : η. Large values stall training or make it diverge, because the codes outside a
-        batch are up to an epoch old. Try 0, 0.001, 0.01, 1.
+    quantization_weight : γ. Each item has n likelihood terms but only one quantization term, so the
+        same value has less effect on a larger training set. Try 1, 10, 100.
+    balance_weight : η. Large values stall training or make it diverge, because codes outside the
+        current batch are outdated by up to one epoch. Try 0, 0.001, 0.01, 1.
     networks : architecture of the two networks.
     training : optimization settings.
 

@@ -1,4 +1,4 @@
-"""Deep semantic-aware proxy hashing: a trainable proxy per class, and irrelevant pairs apart.
+"""Deep semantic-aware proxy hashing: class proxies, and a loss that separates irrelevant pairs.
 
 Symbols of the paper: x_i and y_i are the continuous codes of image i and text i, p_c the proxy of
 class c, b the number of bits, C the number of classes, t the cosine above which irrelevant codes
@@ -9,7 +9,7 @@ are pushed apart, and α the weight of irrelevant pairs. The objective is
       + α Σ_(m, m') mean over irrelevant pairs of max(0, cos(m_i, m'_j) - t)
 
 with m = x and m = y, and (m, m') = (x, x), (y, y) and (x, y). An irrelevant pair consists of two
-items with several classes each and none in common.
+items that each have several classes and share none of them.
 """
 
 from __future__ import annotations
@@ -38,25 +38,27 @@ PROXY_WEIGHT_DECAY = 5e-4
 class DSPH(NetworkHasher):
     """Deep semantic-aware proxy hashing, supervised and deep (Huo et al., TCSVT 2024).
 
-    The objective is that of the paper. The networks are those of the other methods of this package,
-    not the CLIP encoders that the paper fine-tunes. The proxies are trained with the networks by
-    SGD with momentum 0.9; codes do not need them after training. In addition to the networks, a
-    step takes O(n (n + C) b) time for a batch of n pairs.
+    DSPH minimizes the objective of the paper, but does not fine-tune CLIP encoders as the paper
+    does: it uses the same networks as the other deep methods in this package. The proxies are
+    trained together with the networks, by SGD with momentum 0.9, and are not needed for encoding.
+    In addition to the cost of the networks, a step takes O(n (n + C) b) time for a batch of n
+    pairs.
 
     Parameters
     ----------
     n_bits : code length.
     irrelevant_weight : α. Try 0.4, 0.8.
-    threshold : t, a cosine in [-1, 1); None takes :func:`coding_threshold`.
-    proxy_learning_rate : of the proxies, without warmup and schedule. Try 0.02, 0.2.
+    threshold : t, a cosine in [-1, 1); if None, :func:`coding_threshold` computes it.
+    proxy_learning_rate : learning rate of the proxies, constant during training. Try 0.02, 0.2.
     networks : architecture of the two networks.
     training : optimization settings of the networks.
 
     Notes
     -----
-    The public code reads t from a table of b and ⌈log2 C⌉, which its paper takes from coding
-    theory. The table is not available as text; :func:`coding_threshold` computes t from the
-    Griesmer bound, which is exact for many lengths and at most a few bits optimistic for others.
+    The authors' code looks up t in a table from coding theory, by b and ⌈log2 C⌉. This class
+    computes t from the Griesmer bound instead (see :func:`coding_threshold`). The bound on the
+    distance between codes is exact for many code lengths and at most a few bits too large for
+    others.
 
     References
     ----------
@@ -141,10 +143,10 @@ class DSPH(NetworkHasher):
 
 
 def coding_threshold(n_bits: int, n_classes: int) -> float:
-    """Return the cosine t = 1 - 2 d / b of codes at distance d, the most that all classes can have.
+    """Return t = 1 - 2 d / b, the cosine of two binary codes at Hamming distance d.
 
     d is the largest minimum distance that the Griesmer bound allows for binary linear codes of b
-    bits with 2^k codewords, k = ⌈log2 C⌉: the largest d with Σ_(i < k) ⌈d / 2^i⌉ ≤ b.
+    bits with 2^k ≥ C codewords: the largest d with Σ_(i < k) ⌈d / 2^i⌉ ≤ b, where k = ⌈log2 C⌉.
 
     >>> coding_threshold(16, 24), coding_threshold(16, 80)  # d = 8 and 6
     (0.0, 0.25)

@@ -226,7 +226,7 @@ def create_app(
     def delete_items(
         key: OptionalKeys = None, where: Text | None = None, dry_run: bool = False
     ) -> DeleteResponse:
-        """Delete items by key, by a filter, or those of the keys that pass the filter."""
+        """Delete items by key, by a filter, or by both: the given items that pass the filter."""
         with time_limit(limits.search):
             n_deleted = collection.delete(key, where=public_filter(where), dry_run=dry_run)
         return DeleteResponse(deleted=n_deleted)

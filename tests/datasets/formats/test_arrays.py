@@ -139,7 +139,7 @@ def test_channels_first_images_become_channels_last(tmp_path):
         ({"whole": "i t"}, None),
         ({"whole": "i"}, "Expected the names of two or three arrays"),
         ({"whole": "i t l"}, r"no array 'l'. It has: b, i, t"),
-        ({"train": "i t", "query": "b t"}, "differ in the number of image features"),
+        ({"train": "i t", "query": "b t"}, "same number of image features, got 4 and 5"),
     ],
 )
 def test_mistakes_are_explained(tmp_path, options, message):

@@ -48,7 +48,7 @@ def test_missing_and_damaged_files_are_named(tmp_path):
     with pytest.raises(InputError, match=r"captions of val .*cocodataset.org"):
         load(tmp_path)
     coco(tmp_path, with_images=False)
-    with pytest.raises(InputError, match="captions must be all or first, got 'two'"):
+    with pytest.raises(InputError, match="captions must be 'all' or 'first', got 'two'"):
         load(tmp_path, captions="two")
     path = tmp_path / "annotations" / "instances_val2017.json"
     path.write_text(path.read_text()[:1000])

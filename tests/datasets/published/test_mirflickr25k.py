@@ -76,7 +76,7 @@ def test_missing_and_damaged_files_are_named(tmp_path):
     mirflickr(tmp_path, with_images=False)
     annotations = tmp_path / "mirflickr25k_annotations_v080"
     (annotations / "sky.txt").write_text("1\nseven\n")
-    with pytest.raises(InputError, match=r"sky.txt must list numbers"):
+    with pytest.raises(InputError, match=r"sky.txt must list image numbers"):
         load(tmp_path, **SMALL)
     (annotations / "sky.txt").unlink()
     with pytest.raises(InputError, match=r"1 of 38 files not found .*such as sky.txt"):

@@ -229,7 +229,7 @@ def _join_parts(parts: dict[str, PairedDataset], name: str) -> RetrievalSplit:
 
 
 def _rows_of(pairs: PairedDataset, others: PairedDataset) -> np.ndarray | None:
-    """Return the rows of equal pairs among others; None if one is missing or repeated."""
+    """Return the row in ``others`` of each pair; None if a pair is missing or repeated."""
     row_of = {content: row for row, content in reversed([*enumerate(_contents(others))])}
     rows = [row_of.get(content, -1) for content in _contents(pairs)]
     return None if min(rows) < 0 or len(set(rows)) < len(rows) else np.array(rows)
@@ -247,12 +247,13 @@ def _stacked(parts: list[PairedDataset]) -> PairedDataset:
     for what, widths in (
         ("image features", {part.images.shape[1:] for part in parts}),
         ("text features", {part.texts.shape[1:] for part in parts}),
-        ("labels", {table.shape[1] for table in labels if table is not None}),
+        ("labels", {table.shape[1:] for table in labels if table is not None}),
     ):
         if len(widths) > 1:
+            found = " and ".join(" x ".join(map(str, width)) for width in sorted(widths))
             raise InputError(
-                f"The parts differ in the number of {what}: {sorted(widths, key=str)}. "
-                "Save arrays of equal width."
+                f"All parts must have the same number of {what}, got {found}. Save arrays with the "
+                "same number of columns."
             )
     sparse = any(sp.issparse(text) for text in texts)
     return PairedDataset(
@@ -263,7 +264,7 @@ def _stacked(parts: list[PairedDataset]) -> PairedDataset:
 
 
 def read_arrays(path: str | Path) -> dict[str, Any]:
-    """Return every array of a file, or of all files in a folder; a .npy array by file name."""
+    """Return the arrays in a file or folder by name; a .npy array has the name of its file."""
     path = Path(path)
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)

@@ -74,7 +74,7 @@ def load(
     seed : of the split, if the table has no field ``split``.
     image, text, labels, key, split : names of the columns; only images and texts are required.
     image_folder : folder that image paths are relative to, relative to the table itself.
-    n_query, n_validation, n_train : sizes of a drawn split.
+    n_query, n_validation, n_train : sizes of a random split.
     """
     path = Path(path)
     columns = Columns(image, text, labels, key, split, image_folder)
@@ -127,7 +127,7 @@ def read(
 
 
 def read_changes(path: Path) -> Iterator[dict[str, Any] | UnreadableRecord]:
-    """Yield the key of each row, and those of its text, labels and metadata that are not empty.
+    """Yield the key of each row and its text, labels and metadata, except empty ones.
 
     The key is that of an item that was read from the table: the field ``key``, or the image path.
     """
@@ -198,7 +198,7 @@ class Table:
         return _Scan(len(values), dict(repeated), numeric - mixed)
 
     def check_columns(self) -> None:
-        """Raise an error if the first row has no image or no text."""
+        """Raise an error if the first row lacks the image column or the text column."""
         for _, _, cells in self.cells():
             if isinstance(cells, InputError):
                 return
@@ -207,18 +207,18 @@ class Table:
                 if not {name, *others} & set(cells):
                     raise InputError(
                         f"{self.path.name} has no column {name!r}. Its columns are "
-                        f"{', '.join(cells)}.{did_you_mean(name, cells)} Name the {kind} column "
-                        f"with --data {kind}=NAME."
+                        f"{', '.join(cells)}.{did_you_mean(name, cells)} Pass the name of the "
+                        f"{kind} column: --data {kind}=NAME."
                     )
             return
 
     def rows(self, *, metadata: bool = True) -> Records:
-        """Yield a record for each row; without ``metadata`` only the split is kept of it."""
+        """Yield a record for each row; without ``metadata``, records keep only the split."""
         for number, where, cells in self.cells():
             yield self._record(number, where, cells, metadata=metadata)
 
     def items(self, features: np.ndarray | None = None) -> Records:
-        """Yield a record for each key; rows with the same key are merged at the last of them.
+        """Yield a record for each key; rows with the same key are merged into one record.
 
         ``features`` has a row for each item, in the order in which keys first occur.
         """
@@ -246,7 +246,7 @@ class Table:
         return self.path.suffix.lower() not in (*JSON_LINES, PARQUET)
 
     def cells(self, *, keys_only: bool = False) -> Iterator[tuple[int, str, Cells]]:
-        """Yield number, location and cells of each row; the error if it cannot be parsed."""
+        """Yield number, location and cells of each row, or an error instead of invalid cells."""
         keys = [self.columns.key, self.columns.image, "path"] if keys_only else None
         for number, (where, cells) in enumerate(read_rows(self.path, keys)):
             yield number, f"{where} of {self.path.name}", cells

@@ -60,7 +60,7 @@ class PublishedFiles:
         if missing:
             listed = "; ".join(f"{file.description} ({file.paths[0]})" for file in missing)
             raise InputError(
-                f"Not found below {root}: {listed}. Download the data from {self.urls[0]} and "
+                f"Not found in {root}: {listed}. Download the data from {self.urls[0]} and "
                 f"unpack it: {self.unpack} Pass its folder with --root."
             )
         return found

@@ -58,7 +58,7 @@ def load(
     ``captions`` is ``all`` (the five captions of an image, joined) or ``first``.
     """
     if captions not in ("all", "first"):
-        raise InputError(f"captions must be all or first, got {captions!r}.")
+        raise InputError(f"captions must be 'all' or 'first', got {captions!r}.")
     found = FILES.require(root)
     parts = [p for p in PARTS if found[f"captions_{p}"] and found[f"instances_{p}"]]
     paths: dict[int, Path] = {}

@@ -196,7 +196,7 @@ def _read_concepts(folder: Path, concepts: list[str], numbers: list[int]) -> sp.
             listed = {int(line) for line in read_lines(path) if line}
         except ValueError as error:
             raise InputError(
-                f"{path} must list numbers of images: {error}. Unpack it again."
+                f"{path} must list image numbers: {error}. Unpack it again."
             ) from error
         listed_rows = sorted(row_of[number] for number in listed if number in row_of)
         rows += listed_rows
