@@ -89,9 +89,11 @@ def read_items(
         if number in damage and "continuous" in damage[number]:
             continue
         if "labels" in fields:
-            values["labels"] = tuple(json.loads(values["labels"]))
+            listed = values["labels"]
+            values["labels"] = tuple(json.loads(listed)) if listed != "[]" else ()
         if "metadata" in fields:
-            values["metadata"] = json.loads(values["metadata"])
+            listed = values["metadata"]
+            values["metadata"] = json.loads(listed) if listed != "{}" else {}
         items[number] = Item.stored({name: values[name] for name in fields})
     return items
 
