@@ -34,4 +34,5 @@ def new_milvus_uri():
     yield f"milvus://{server}/{name}"
     client = MilvusClient(uri=f"http://{server}")
     client.drop_collection(name)
+    client.drop_collection(f"{name}_records")
     client.close()

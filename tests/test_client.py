@@ -200,3 +200,23 @@ def test_vectors_cannot_be_sent(both):
 def test_missing_service_is_reported():
     with pytest.raises(InputError, match="Start the service with corrhash serve"):
         Client("http://127.0.0.1:9").info()
+
+
+def test_judgments_are_stored_in_the_collection(both):
+    client, collection, scenes = both
+    client.judge("sea boat", item="scene 3", fits=True)
+    client.judge(key="scene 1", item="scene 3", fits=False, find="text")
+    client.judge(image=scenes.images[5], item="scene 3", fits=True)
+    collection.judge(image=scenes.images[5], item="scene 3", fits=True)  # the same image
+    stored = [(one.kind, one.item, one.verdict, one.find) for one in collection.judgments()]
+    assert stored == [
+        ("text", "scene 3", 1, "image"),
+        ("key", "scene 3", -1, "text"),
+        ("image", "scene 3", 1, "image"),
+    ]
+    client.judge("sea boat", item="scene 3", fits=None)
+    assert len(collection.judgments()) == 2
+    with pytest.raises(InputError, match="No item with the key 'nobody'"):
+        client.judge("sea", item="nobody", fits=True)
+    with pytest.raises(InputError, match="A token is required"):
+        Client(client.url).judge("sea", item="scene 3", fits=True)

@@ -434,7 +434,7 @@ def test_nobody_waits_for_a_slow_filter(many_texts, monkeypatch):
         assert current_thread() is not slow or go.wait(60)
 
     slow = Thread(target=many_texts.search, args=(query, 3), kwargs={"where": "text > 'text 8'"})
-    engine = "milvus" if "Milvus" in repr(many_texts) else "sqlite_filters"
+    engine = "milvus_server" if "Milvus" in repr(many_texts) else "sqlite_filters"
     engine = "memory" if isinstance(many_texts, MemoryIndex) else engine
     monkeypatch.setattr(f"corrhash.index.{engine}.check_time", wait_if_slow)
     slow.start()
@@ -446,3 +446,17 @@ def test_nobody_waits_for_a_slow_filter(many_texts, monkeypatch):
     assert slow.is_alive()
     go.set()
     slow.join()
+
+
+def test_records_are_returned_in_order_of_appending(uri):
+    index = open_index(uri, 16)
+    assert index.records("judgment") == []
+    index.append("judgment", [{"n": 0, "text": "naïve 'x' 文字"}, {"n": 1}])
+    index.append("other", [{"n": 7}])
+    index.append("judgment", [{"n": 2}])
+    index.append("judgment", [])
+    assert [record["n"] for record in index.records("judgment")] == [0, 1, 2]
+    assert index.records("judgment")[0]["text"] == "naïve 'x' 文字"
+    assert index.records("other") == [{"n": 7}]
+    index.add([3], random_codes(1, 16))
+    assert len(index) == 1

@@ -49,7 +49,7 @@ class Client(SearchableCollection):
     Parameters
     ----------
     url : URL of the service, such as ``http://127.0.0.1:8000``.
-    token : bearer token, needed to add, update and delete items.
+    token : bearer token, needed to change items and to judge results.
     timeout : seconds to wait for a response.
     """
 
@@ -146,6 +146,13 @@ class Client(SearchableCollection):
             some = [("key", name) for name in (names or [])[start : start + BATCH]]
             n_deleted += self._call("DELETE", f"/items?{urlencode(some + options)}")["deleted"]
         return n_deleted
+
+    def _judge(self, query: Query, item: str, fits: bool | None, find: str) -> None:
+        value: Any = query.values[0]
+        if query.kind == "image":
+            value = base64.b64encode(_png(value)).decode()
+        content = {query.kind: value, "item": item, "fits": fits, "find": find}
+        self._call_json("POST", "/judgments", content)
 
     def get(self, key: str, fields: Sequence[str] = SHOWN) -> Item:
         """Return an item with the given fields; the service publishes neither path nor codes."""

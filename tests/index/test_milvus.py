@@ -13,6 +13,7 @@ from corrhash.index.milvus_storage import hashed_id
 from tests.engine_uris import new_milvus_uri
 
 milvus = pytest.importorskip("corrhash.index.milvus")
+milvus_server = pytest.importorskip("corrhash.index.milvus_server")
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def test_batch_that_arrives_during_a_search_is_found_whole(uri, monkeypatch):
 
 def test_foreign_collection_is_refused(uri):
     host, name = uri.removeprefix("milvus://").split("/")
-    client = milvus.MilvusClient(uri=f"http://{host}")
+    client = milvus_server.MilvusClient(uri=f"http://{host}")
     client.create_collection(name, dimension=8)
     with pytest.raises(InputError, match="was not created by corrhash"):
         open_index(uri, 8)
@@ -83,7 +84,7 @@ def test_too_long_text_is_refused(uri):
 def test_new_collection_can_have_several_shards(uri):
     open_index(f"{uri}?shards=3", 8)
     host, name = uri.removeprefix("milvus://").split("/")
-    client = milvus.MilvusClient(uri=f"http://{host}")
+    client = milvus_server.MilvusClient(uri=f"http://{host}")
     assert client.describe_collection(name)["num_shards"] == 3
     client.close()
     assert open_index(uri, 8).n_bits == 8
@@ -103,7 +104,7 @@ def test_uri_needs_host_port_and_name(wrong):
 
 
 def test_unreachable_server_raises(monkeypatch):
-    monkeypatch.setattr(milvus, "CONNECT_SECONDS", 0.1)
+    monkeypatch.setattr(milvus_server, "CONNECT_SECONDS", 0.1)
     with pytest.raises(
         StorageError, match="does not respond .* Start the server, or check host and port"
     ):

@@ -272,6 +272,40 @@ def test_token_allows_adding_and_deleting(tmp_path, generous):
         assert "'bad'" in response.json()["error"]
 
 
+def test_judgments_need_the_token(service, tmp_path, generous):
+    judgment = {"text": TEXT, "item": "scene 2", "fits": True}
+    assert service.post("/api/v1/judgments", json=judgment).status_code == 403
+    assert service.get("/api/v1/judgments", params={"text": TEXT}).status_code == 403
+    collection, scenes = fill(tmp_path / "c")
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with TestClient(create_app(collection, generous, token=TOKEN)) as client:
+        assert client.post("/api/v1/judgments", json=judgment).status_code == 401
+        assert client.get("/api/v1/judgments", params={"text": TEXT}).status_code == 401
+        client.headers = headers
+        answer = client.post("/api/v1/judgments", json=judgment)
+        assert answer.json() == {"item": "scene 2", "fits": True}
+        image = base64.b64encode(image_bytes(scenes.images[0])).decode()
+        for more in ({"key": "scene 1", "fits": False}, {"image": image}):
+            given = {"item": "scene 2", "fits": True, **more}
+            assert client.post("/api/v1/judgments", json=given).status_code == 200
+        assert [one.kind for one in collection.judgments()] == ["text", "key", "image"]
+        found = client.get("/api/v1/judgments", params={"text": TEXT})
+        assert found.json() == [{"item": "scene 2", "fits": True}]
+        client.post("/api/v1/judgments", json={**judgment, "fits": None})
+        assert client.get("/api/v1/judgments", params={"text": TEXT}).json() == []
+        assert client.get("/api/v1/judgments", params={"key": "scene 1"}).json() == [
+            {"item": "scene 2", "fits": False}
+        ]
+        for wrong, status in (
+            ({**judgment, "item": "nobody"}, 404),
+            ({**judgment, "key": "scene 1"}, 422),
+            ({"item": "scene 2", "fits": True}, 422),
+            ({**judgment, "fits": "yes"}, 422),
+            ({**judgment, "image": "?"}, 422),
+        ):
+            assert client.post("/api/v1/judgments", json=wrong).status_code == status, wrong
+
+
 def test_token_allows_updating(tmp_path, generous):
     collection, scenes = fill(tmp_path / "c")
     before = collection.get("scene 2")

@@ -14,6 +14,7 @@ from corrhash import __version__
 from corrhash.cli import (
     collections,
     demo,
+    feedback,
     index,
     items,
     lists,
@@ -47,6 +48,7 @@ VERBS = (
     index.index,
     collections.search,
     serve.serve,
+    feedback.judgments,
     storage.info,
     storage.export,
     items.update,

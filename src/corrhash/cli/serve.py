@@ -32,7 +32,9 @@ def serve(
     ] = None,
     writable: Annotated[
         bool,
-        typer.Option("--writable", help="Allow clients with the token to add and delete items."),
+        typer.Option(
+            "--writable", help="Allow clients with the token to change items and to judge results."
+        ),
     ] = False,
     token_file: Annotated[
         Path | None,

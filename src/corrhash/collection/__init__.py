@@ -2,6 +2,15 @@
 
 from corrhash.collection.base import Added, Match, SearchableCollection, SearchOptions
 from corrhash.collection.collection import Collection
+from corrhash.collection.judging import Judgment
 from corrhash.datasets.records import Record
 
-__all__ = ["Added", "Collection", "Match", "Record", "SearchOptions", "SearchableCollection"]
+__all__ = [
+    "Added",
+    "Collection",
+    "Judgment",
+    "Match",
+    "Record",
+    "SearchOptions",
+    "SearchableCollection",
+]

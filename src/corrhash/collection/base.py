@@ -285,6 +285,33 @@ class SearchableCollection(ABC):
         Returns how many items were deleted or, with ``dry_run``, how many would be.
         """
 
+    def judge(
+        self,
+        text: str | None = None,
+        *,
+        image: Any = None,
+        key: str | None = None,
+        item: str,
+        fits: bool | None,
+        find: str = "image",
+    ) -> None:
+        """Store whether an item fits a query, for ``corrhash improve`` to learn from.
+
+        Parameters
+        ----------
+        text, image, key : the query, exactly one of them, as in :meth:`search`.
+        item : key of the judged item.
+        fits : True, False, or None to withdraw an earlier judgment of this query and item.
+        find : ``image`` or ``text``, the codes that were searched.
+        """
+        query = Query.of(text, image, key, None)
+        if not query.single:
+            raise InputError("Judge one query at a time, got a list or an array of several.")
+        self._judge(query, item, fits, check_modality(find, "find"))
+
+    @abstractmethod
+    def _judge(self, query: Query, item: str, fits: bool | None, find: str) -> None: ...
+
     @abstractmethod
     def get(self, key: str, fields: Sequence[str] = SHOWN) -> Item:
         """Return an item with the given fields."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from corrhash._files import absolute_path
 from corrhash._progress import report, steps_of
@@ -15,6 +15,14 @@ from corrhash.collection.adding import add_batch, check_preview_size, preview_si
 from corrhash.collection.base import Added, Match, Query, SearchableCollection, SearchOptions
 from corrhash.collection.creating import MODEL_FOLDER, creating_in
 from corrhash.collection.deleting import delete_items, prune
+from corrhash.collection.judging import (
+    KIND,
+    Judgment,
+    as_verdict,
+    of_image,
+    read_judgments,
+    store_judgments,
+)
 from corrhash.collection.search import encode_queries, find_matches, stores_continuous
 from corrhash.collection.updating import update_batch
 from corrhash.datasets.base import PairedDataset
@@ -173,6 +181,24 @@ class Collection(SearchableCollection):
     def _search(self, query: Query, options: SearchOptions) -> list[list[Match]]:
         return find_matches(self.index, encode_queries(query, self.model, self.index), options)
 
+    def _judge(self, query: Query, item: str, fits: bool | None, find: str) -> None:
+        verdict, value, features = as_verdict(fits), query.values[0], ""
+        if query.kind == "image":
+            value, features = of_image(value, self.model)
+        elif not isinstance(value, str):
+            raise InputError("Judge a query by its text, got a term vector.")
+        kind = cast("Any", query.kind)
+        judgment = Judgment(kind, value, item, verdict, find, features=features)
+        store_judgments(self.index, [judgment])
+
+    def judgments(self) -> list[Judgment]:
+        """Return all judgments that hold, oldest first; withdrawn ones are left out."""
+        return read_judgments(self.index)
+
+    def add_judgments(self, judgments: Iterable[Judgment]) -> None:
+        """Store judgments, such as those of a click log, in one write."""
+        store_judgments(self.index, list(judgments))
+
     def nearest(self, codes: Codes, k: int = 10, find: str = "image", **options: Any) -> Ranking:
         """Return ids and Hamming distances only; ``options`` can be ``where`` and ``radius``."""
         return self.index.search(codes, k, modality=find, **options)
@@ -314,6 +340,8 @@ class Collection(SearchableCollection):
             copy.index.upsert(entries.ids, codes, entries.items)
             done += len(entries)
             report("Copying", done, max(total, done))
+        known = len(copy.index.records(KIND))  # of an interrupted copy
+        copy.index.append(KIND, self.index.records(KIND)[known:])
         ours, theirs = checksum(self.index), checksum(copy.index)
         if ours != theirs:
             raise InputError(

@@ -19,6 +19,7 @@ from corrhash.index.base import CodeIndex
 from corrhash.index.items import MODALITIES, Entries
 from corrhash.index.sqlite_connections import reporting
 from corrhash.index.sqlite_damage import salvage
+from corrhash.index.sqlite_records import salvage_records
 from corrhash.index.sqlite_storage import DATABASE_FILE, read_about
 from corrhash.methods.base import Hasher
 from corrhash.model import Model, as_model
@@ -83,6 +84,10 @@ def repair(
         for entries in _joined([] if first is None else [first], found, problems):
             repaired.n_items += _store(copy.index, entries, problems)
             report("Salvaging", repaired.n_items, repaired.n_items)
+        records, lost = salvage_records(path)
+        problems += lost
+        for kind, of_kind in records.items():
+            copy.index.append(kind, of_kind)
     return repaired
 
 

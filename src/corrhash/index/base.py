@@ -53,7 +53,7 @@ class CodeIndex(ABC):
     The public methods validate their arguments and call a private method of the engine:
     :meth:`_view`, :meth:`_select`, :meth:`_upsert`, :meth:`_delete`, :meth:`_get`,
     :meth:`_codes_of`, :meth:`_ids_of`, :meth:`_ids_of_content`, :meth:`_existing`,
-    :meth:`_batches` and :meth:`_write_about`.
+    :meth:`_batches`, :meth:`_append`, :meth:`_records` and :meth:`_write_about`.
 
     A write is atomic unless the engine documents otherwise. Once it returns it survives the end
     of the process, unless the engine stores everything in memory.
@@ -197,6 +197,16 @@ class CodeIndex(ABC):
             self._write_about({**self.about, **values})
             self.about = {**self.about, **values}
 
+    def append(self, kind: str, records: Sequence[dict[str, Any]]) -> None:
+        """Append JSON objects of one kind to the record log, such as relevance judgments."""
+        if records:
+            with self.writing():
+                self._append(kind, records)
+
+    def records(self, kind: str) -> list[dict[str, Any]]:
+        """Return all records of one kind, oldest first."""
+        return self._records(kind)
+
     def batches(self, size: int = 1000, fields: Sequence[str] = FIELDS) -> Iterator[Entries]:
         """Iterate over items and codes in ascending order of id, ``size`` items at a time.
 
@@ -265,6 +275,12 @@ class CodeIndex(ABC):
 
     @abstractmethod
     def _write_about(self, about: dict[str, Any]) -> None: ...
+
+    @abstractmethod
+    def _append(self, kind: str, records: Sequence[dict[str, Any]]) -> None: ...
+
+    @abstractmethod
+    def _records(self, kind: str) -> list[dict[str, Any]]: ...
 
     @abstractmethod
     def _batches(self, size: int, fields: Sequence[str]) -> Iterator[Entries]: ...

@@ -67,6 +67,7 @@ class MemoryIndex(CodeIndex):
         self._n_with_field: Counter[str] = Counter()  # items by metadata field
         self._by_content: dict[str, set[int]] = {}
         self._next_id = 0
+        self._log: list[tuple[str, dict[str, Any]]] = []
         self._lock = RLock()
 
     def use_multi_index(self) -> None:
@@ -194,6 +195,13 @@ class MemoryIndex(CodeIndex):
 
     def _write_about(self, about: dict[str, Any]) -> None:
         pass
+
+    def _append(self, kind: str, records: Sequence[dict[str, Any]]) -> None:
+        self._log += [(kind, dict(record)) for record in records]
+
+    def _records(self, kind: str) -> list[dict[str, Any]]:
+        with self._lock:
+            return [dict(record) for of_kind, record in self._log if of_kind == kind]
 
     def _batches(self, size: int, fields: Sequence[str]) -> Iterator[Entries]:
         """Iterate over what exists when the first batch is read."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import groupby
@@ -21,23 +20,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corrhash.codes import Codes, check_n_bits
-from corrhash.errors import InputError, StorageError, optional_packages
+from corrhash.errors import InputError
 from corrhash.index.base import CodeIndex, check_stored_bits
 from corrhash.index.filters import Filter, balanced
 from corrhash.index.items import MODALITIES, Entries, Item
+from corrhash.index.milvus_server import (
+    ABOUT,
+    FORMAT,
+    STRONG,
+    RecordLog,
+    check_index,
+    connect,
+    create,
+    look,
+    request,
+)
 from corrhash.index.milvus_storage import (
     COLUMNS,
-    DEFAULTS,
-    MAX_TEXT_BYTES,
-    STRINGS,
     as_codes,
     as_expression,
     as_ranking,
     as_rows,
-    check_options,
     hashed_id,
     numbers_of,
-    parse_uri,
     portions,
     quoted,
     read_code,
@@ -46,15 +51,7 @@ from corrhash.index.milvus_storage import (
     rows_in,
 )
 from corrhash.index.ranking import Ranking
-from corrhash.index.time_limit import check_time, seconds_left, time_limit_error
-
-with optional_packages("The engine milvus://"):
-    from grpc import RpcError
-    from pymilvus import DataType, MilvusClient, MilvusException
-
-FORMAT = "corrhash collection 2"
-ABOUT = "corrhash.about"
-"""Property of the Milvus collection that holds changed values of its description."""
+from corrhash.index.time_limit import check_time, seconds_left
 
 LIMIT = 16_384
 """Most results per query that a server returns."""
@@ -65,27 +62,10 @@ RESULTS_PER_REQUEST = 200_000
 ROWS = 1000
 """Rows read by one request."""
 
-RETRY_SECONDS = 300.0
-"""How long requests to an unavailable server are repeated: some restart within minutes."""
-
 MIN_TIMEOUT = 0.01
 """Least seconds for a request shortly before a time limit."""
 
-CONNECT_SECONDS = 10.0
-"""How long the first connection is tried: the URI may be wrong."""
-
-UNAVAILABLE = (
-    *("connect", "unavailable", "not ready", "not healthy", "no available", "timeout"),
-    *("deadline", "not loaded", "recover", "node not", "channel not", "shard", "offline"),
-    *("index not found", "no vector index"),  # while another process creates the collection
-)
-"""Words in the messages of a server that is down or not ready yet."""
-
-STRONG = {"consistency_level": "Strong"}
-"""Reads see all earlier writes, of any client."""
-
 log = logging.getLogger("corrhash")
-logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # errors are raised as StorageError
 
 
 class MilvusIndex(CodeIndex):
@@ -101,21 +81,21 @@ class MilvusIndex(CodeIndex):
     @classmethod
     def open(cls, uri: str, n_bits: int, about: dict[str, Any] | None = None) -> MilvusIndex:
         """Open the index at a URI, or create one described by ``about`` if none exists."""
-        client, name, options = _connect(uri)
-        found = _look(client, name, uri)
+        client, name, options = connect(uri)
+        found = look(client, name, uri)
         if found is None:
             content = {"format": FORMAT, **(about or {}), "n_bits": check_n_bits(n_bits)}
-            _request(uri, lambda: _create(client, name, content, options))
-            found = _look(client, name, uri) or content  # another process can be faster
+            request(uri, lambda: create(client, name, content, options))
+            found = look(client, name, uri) or content  # another process can be faster
         check_stored_bits(found, uri, n_bits)
-        _check_options(client, name, uri, options)
+        check_index(client, name, uri, options)
         return cls(client, name, uri, found, options.get("nprobe"))
 
     @classmethod
     def look(cls, uri: str) -> dict[str, Any] | None:
         """Return the description of the index at a URI; None if none exists."""
-        client, name, _ = _connect(uri)
-        return _look(client, name, uri)
+        client, name, _ = connect(uri)
+        return look(client, name, uri)
 
     def __init__(
         self, client: Any, name: str, uri: str, about: dict[str, Any], n_probes: int | None = None
@@ -124,6 +104,7 @@ class MilvusIndex(CodeIndex):
         self._search_params = {} if n_probes is None else {"nprobe": n_probes}
         self.n_bits: int = about["n_bits"]
         self._client, self._name, self._uri = client, name, uri
+        self._log = RecordLog(client, name, uri)
         self._lock = RLock()
         self._call("load_collection")
 
@@ -136,7 +117,7 @@ class MilvusIndex(CodeIndex):
             timeout = {} if left is None else {"timeout": max(left, MIN_TIMEOUT)}
             return call(collection_name=self._name, **arguments, **timeout)
 
-        return _request(self._uri, send)
+        return request(self._uri, send)
 
     def _rows(self, where: str, columns: Sequence[str]) -> list[dict[str, Any]]:
         """Return some columns of the rows that an expression selects, in order of number."""
@@ -284,6 +265,12 @@ class MilvusIndex(CodeIndex):
     def _write_about(self, about: dict[str, Any]) -> None:
         self._call("alter_collection_properties", properties={ABOUT: json.dumps(about)})
 
+    def _append(self, kind: str, records: Sequence[dict[str, Any]]) -> None:
+        self._log.append(kind, records)
+
+    def _records(self, kind: str) -> list[dict[str, Any]]:
+        return self._log.read(kind)
+
     def _batches(self, size: int, fields: Sequence[str]) -> Iterator[Entries]:
         columns = sorted({*(COLUMNS[name] for name in fields), "first", "code"})
         for some in portions(self._all_ids(), min(size, ROWS)):
@@ -323,78 +310,3 @@ class _ServerView:
 
     def codes(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], Codes]:
         return self.index._codes_of(ids, self.modality)
-
-
-def _connect(uri: str) -> tuple[Any, str, dict[str, Any]]:
-    """Return the client, the name of the collection, and the options in the URI."""
-    server, name, options = parse_uri(uri)
-    client = _request(uri, lambda: MilvusClient(uri=server, timeout=10), CONNECT_SECONDS)
-    return client, name, options
-
-
-def _request(uri: str, send: Callable[[], Any], seconds: float | None = None) -> Any:
-    """Send a request, and repeat it while the server is unavailable."""
-    end = time.monotonic() + (RETRY_SECONDS if seconds is None else seconds)
-    pause = 0.1
-    while True:
-        check_time()
-        try:
-            return send()
-        except (MilvusException, RpcError) as error:
-            message = str(getattr(error, "message", error))
-            left = seconds_left()
-            if left is not None and left < pause and "connect" not in message.lower():
-                raise time_limit_error() from error
-            if not any(words in message.lower() for words in UNAVAILABLE):
-                raise StorageError(f"Milvus at {uri} refused the request: {message}.") from error
-            if time.monotonic() > end or (left is not None and left < pause):
-                raise StorageError(
-                    f"Milvus at {uri} does not respond ({message}). Start the server, or check "
-                    "host and port.",
-                    "busy",
-                ) from error
-        time.sleep(pause)
-        pause = min(2 * pause, 3.0)
-
-
-def _look(client: Any, name: str, uri: str) -> dict[str, Any] | None:
-    if not _request(uri, lambda: client.has_collection(name)):
-        return None
-    described = _request(uri, lambda: client.describe_collection(name))
-    changed = (described.get("properties") or {}).get(ABOUT)  # the description cannot change
-    try:
-        about = dict(json.loads(changed or described["description"]))
-        if about["format"] != FORMAT:
-            raise ValueError(f"format {about['format']!r}, expected {FORMAT!r}")
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"The Milvus collection {uri} was not created by corrhash ({error}). "
-            "Choose another name."
-        ) from error
-    return about
-
-
-def _create(client: Any, name: str, about: dict[str, Any], options: dict[str, Any]) -> None:
-    options = {**DEFAULTS, **options}
-    schema = client.create_schema(auto_id=False, description=json.dumps(about))
-    schema.add_field("pk", DataType.INT64, is_primary=True)
-    schema.add_field("code", DataType.BINARY_VECTOR, dim=8 * -(-about["n_bits"] // 8))
-    for flag in ("modality", "first"):
-        schema.add_field(flag, DataType.INT8)
-    for column in STRINGS:
-        schema.add_field(column, DataType.VARCHAR, max_length=MAX_TEXT_BYTES)
-    schema.add_field("fields", DataType.JSON)
-    lists = {} if options["index"] == "BIN_FLAT" else {"nlist": options["nlist"]}
-    kind = {"index_type": options["index"], "metric_type": "HAMMING", "params": lists}
-    index = client.prepare_index_params()
-    index.add_index("code", **kind)
-    shards = {**STRONG, "num_shards": options["shards"]}
-    client.create_collection(name, schema=schema, index_params=index, **shards)
-
-
-def _check_options(client: Any, name: str, uri: str, options: dict[str, Any]) -> None:
-    if options.keys() - {"nprobe"}:
-        index = _request(uri, lambda: client.describe_index(name, "code"))
-        shards = _request(uri, lambda: client.describe_collection(name))["num_shards"]
-        stored = {"shards": shards, "index": index["index_type"], "nlist": index.get("nlist")}
-        check_options(uri, options, stored)

@@ -39,10 +39,12 @@ from corrhash.index.sqlite_generation import (
     runs_after,
     write_generation,
 )
+from corrhash.index.sqlite_records import append_records, read_records
 from corrhash.index.sqlite_rows import (
     CHANGED,
     ROWS,
     fetch,
+    ids_by_content,
     parse_ids,
     read_batch,
     read_codes,
@@ -339,14 +341,19 @@ class SQLiteIndex(CodeIndex):
         return {key: found[key] for key in keys if key in found}
 
     def _ids_of_content(self, contents: Sequence[str]) -> dict[str, list[int]]:
-        sql = (
-            "SELECT content, id FROM items WHERE content <> '' "
-            "AND content IN (SELECT value FROM json_each(?)) ORDER BY id"
-        )
-        found: dict[str, list[int]] = {}
         with self._reading() as connection:
-            for content, number in connection.execute(sql, (json.dumps(contents),)):
-                found.setdefault(content, []).append(number)
+            return ids_by_content(connection, contents)
+
+    def _append(self, kind: str, records: Sequence[dict[str, Any]]) -> None:
+        with self._writing() as connection:
+            append_records(connection, kind, records)
+            log_ids(connection, None)
+
+    def _records(self, kind: str) -> list[dict[str, Any]]:
+        with self._reading() as connection:
+            connection.execute("SAVEPOINT reading")
+            found = read_records(connection, kind)
+            connection.execute("RELEASE reading")
         return found
 
     def _write_about(self, about: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 SQLite notices damage to the structure of its file, not to the content. A checksum per row notices
 changed content. A *total* is the number of rows of a source and the sum of their checksums. It
 notices rows that are missing, and index entries that a search or filter would not find. Sources
-are ``items``, ``codes``, ``keys``, ``label:NAME`` and ``field:NAME:KIND``.
+are ``items``, ``codes``, ``keys``, ``records``, ``label:NAME`` and ``field:NAME:KIND``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MODULUS = 1 << 62
 NO_CHECKSUM = -1
 """The checksum of values that cannot have been stored; no stored row has it."""
 
-ITEMS, CODES, KEYS = "items", "codes", "keys"
+ITEMS, CODES, KEYS, RECORDS = SOURCES = ("items", "codes", "keys", "records")
 
 
 def row_checksum(table: str, *values: Any) -> int:
@@ -154,7 +154,7 @@ class Changes:
         for source, (n, checksum) in self._by_source.items():
             before = read_total(connection, source)
             after = Total(before.n + n, (before.sum + checksum) % MODULUS)
-            if after.n == 0 and source not in (ITEMS, CODES, KEYS):
+            if after.n == 0 and source not in SOURCES:
                 connection.execute("DELETE FROM totals WHERE source = ?", (source,))
             elif after != before:
                 row = (source, *after, row_checksum("totals", source, *after))
@@ -164,7 +164,7 @@ class Changes:
 def read_total(connection: sqlite3.Connection, source: str) -> Total:
     """Return the stored total of a source, verified; that of an unknown source is 0 rows."""
     row = connection.execute("SELECT * FROM totals WHERE source = ?", (source,)).fetchone()
-    if row is None and source not in (ITEMS, CODES, KEYS):
+    if row is None and source not in SOURCES:
         return Total(0, 0)
     if row is None or row[3] != row_checksum("totals", *row[:3]):
         raise damaged(f"the total of {source} is damaged")

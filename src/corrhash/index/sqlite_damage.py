@@ -21,6 +21,8 @@ from corrhash.index.sqlite_checksums import (
     ITEMS,
     KEYS,
     MODULUS,
+    RECORDS,
+    SOURCES,
     Total,
     check_total,
     code_checksums,
@@ -99,8 +101,8 @@ def _found_total(connection: sqlite3.Connection, source: str) -> Total:
     if source == ITEMS:
         rows = connection.execute(f"SELECT {SELECTED} FROM items")
         return total_of(item_checksum(row[:-1]) for row in rows)
-    if source == CODES:
-        return total_of(value for (value,) in connection.execute("SELECT checksum FROM codes"))
+    if source in (CODES, RECORDS):
+        return total_of(value for (value,) in connection.execute(f"SELECT checksum FROM {source}"))
     if kind == "label":
         sql = "SELECT id FROM labels INDEXED BY labels_by_label WHERE label = ?"
         return total_of(number for (number,) in connection.execute(sql, (name,)))
@@ -165,7 +167,7 @@ def _damaged_codes(connection: sqlite3.Connection, n_bits: int) -> Iterator[str]
 
 def _wrong_totals(connection: sqlite3.Connection) -> Iterator[str]:
     sources = [source for (source,) in connection.execute("SELECT source FROM totals")]
-    for source in [ITEMS, CODES, KEYS, *sorted({*sources} - {ITEMS, CODES, KEYS})]:
+    for source in [*SOURCES, *sorted({*sources} - {*SOURCES})]:
         expected, found = read_total(connection, source), _found_total(connection, source)
         if found != expected:
             yield total_problem(source, expected, found)
@@ -173,7 +175,7 @@ def _wrong_totals(connection: sqlite3.Connection) -> Iterator[str]:
 
 def _damaged_rows(connection: sqlite3.Connection) -> Iterator[str]:
     """Yield the rows of small tables and of parts of items whose checksums differ."""
-    for table in ("meta", "changes", "totals", "thumbnails", "continuous_codes"):
+    for table in ("meta", "changes", "totals", "records", "thumbnails", "continuous_codes"):
         for *values, checksum in connection.execute(f"SELECT * FROM {table}"):
             if checksum != row_checksum(table, *values):
                 yield f"the row {values[0]} of {table} is damaged"

@@ -225,6 +225,18 @@ def _read_rows(
     return np.array([row[0] for row in rows], np.int64), kinds, codes[0], codes[1], stored
 
 
+def ids_by_content(connection: sqlite3.Connection, contents: Sequence[str]) -> dict[str, list[int]]:
+    """Return the ids of the items that have one of these checksums, ascending, by checksum."""
+    sql = (
+        "SELECT content, id FROM items WHERE content <> '' "
+        "AND content IN (SELECT value FROM json_each(?)) ORDER BY id"
+    )
+    found: dict[str, list[int]] = {}
+    for content, number in connection.execute(sql, (json.dumps(contents),)):
+        found.setdefault(content, []).append(number)
+    return found
+
+
 _EMPTY_IDS = np.empty(0, dtype=np.int64)
 
 

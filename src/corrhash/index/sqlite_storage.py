@@ -21,8 +21,7 @@ from corrhash.index.filters import kind_of
 from corrhash.index.items import MODALITIES, Entries, Item, by_modality
 from corrhash.index.sqlite_checksums import (
     CODES,
-    ITEMS,
-    KEYS,
+    SOURCES,
     Changes,
     code_checksums,
     damaged,
@@ -103,6 +102,14 @@ CREATE TABLE changes (
     checksum INTEGER NOT NULL
 ) STRICT;
 
+-- JSON documents that are only ever appended, such as relevance judgments.
+CREATE TABLE records (
+    number INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    content TEXT NOT NULL,
+    checksum INTEGER NOT NULL
+) STRICT;
+
 -- Number of rows and sum of checksums of each source, to notice rows that are missing.
 CREATE TABLE totals (
     source TEXT PRIMARY KEY,
@@ -127,7 +134,7 @@ def create_database(path: Path, about: dict[str, Any]) -> None:
         connection.executescript(_schema(about["n_bits"]))
         write_about(connection, about)
         log_changes(connection, [(0, -1)], version=0)  # the log is never empty
-        for source in (ITEMS, CODES, KEYS):
+        for source in SOURCES:
             row = (source, 0, 0, row_checksum("totals", source, 0, 0))
             connection.execute("INSERT INTO totals VALUES (?, ?, ?, ?)", row)
         connection.commit()
@@ -310,9 +317,10 @@ def delete_items(connection: sqlite3.Connection, ids: Sequence[int]) -> None:
     connection.executemany("DELETE FROM items WHERE id = ?", ((number,) for number in ids))
 
 
-def log_ids(connection: sqlite3.Connection, ids: NDArray[np.int64]) -> None:
-    """Add ascending ids to the change log, and remove its oldest rows."""
-    log_changes(connection, as_runs(ids), newest(connection).version + 1)
+def log_ids(connection: sqlite3.Connection, ids: NDArray[np.int64] | None) -> None:
+    """Add ascending ids to the change log, and remove its oldest rows; None if no item changed."""
+    runs = [(0, -1)] if ids is None else as_runs(ids)
+    log_changes(connection, runs, newest(connection).version + 1)
     connection.execute(
         "DELETE FROM changes WHERE version <= (SELECT max(version) FROM changes) - ?",
         (LOG_ROWS,),

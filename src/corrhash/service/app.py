@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 
 from corrhash import __version__
 from corrhash.collection.collection import Collection
+from corrhash.collection.judging import verdicts
 from corrhash.collection.overview import Overview, make_overview
 from corrhash.errors import InputError
 from corrhash.index.time_limit import time_limit
@@ -35,10 +36,12 @@ from corrhash.service.schemas import (
     InfoResponse,
     ItemChanges,
     ItemResponse,
+    JudgmentResponse,
     KeySearch,
     Modality,
     Name,
     NewItems,
+    NewJudgment,
     SearchParameters,
     SearchResponse,
     Status,
@@ -89,7 +92,7 @@ def create_app(
     Parameters
     ----------
     limits : sizes, times and request rates.
-    token : token that allows adding and deleting; None makes the service read-only.
+    token : token that allows changing items and judging results; None makes the service read-only.
     originals : publish the image files of items that lie below the root of the collection.
     paths : publish the paths of these files, relative to the root.
     hosts : accepted values of the Host header; ``*`` accepts all.
@@ -230,6 +233,21 @@ def create_app(
         with time_limit(limits.search):
             n_deleted = collection.delete(key, where=public_filter(where), dry_run=dry_run)
         return DeleteResponse(deleted=n_deleted)
+
+    @api.post("/judgments", tags=["judgments"], responses=WRITE_ERRORS, dependencies=writable)
+    def judge(new: NewJudgment) -> JudgmentResponse:
+        """Store whether an item fits a query, or withdraw what was stored."""
+        collection.judge(**new.arguments(limits))
+        return JudgmentResponse(item=new.item, fits=new.fits)
+
+    @api.get("/judgments", tags=["judgments"], responses=WRITE_ERRORS, dependencies=writable)
+    def get_judgments(
+        text: Name | None = None, key: Name | None = None, find: Modality = "image"
+    ) -> list[JudgmentResponse]:
+        """Return the judgments about one query, by text or by key."""
+        kind, query = ("text", text) if text is not None else ("key", key or "")
+        found = verdicts(collection.judgments(), kind, query, find)
+        return [JudgmentResponse(item=item, fits=value > 0) for item, value in found.items()]
 
     @app.get("/health", tags=["status"])
     async def health() -> Status:

@@ -1,4 +1,4 @@
-"""The bearer token that protects adding and deleting."""
+"""The bearer token that protects writes: items and judgments."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ LARGEST_FILE = 1 << 16
 MIN_LENGTH = 16
 """Minimum number of characters of a token; shorter ones can be guessed."""
 
-ITEMS, WRITES = "/api/v1/items", ("POST", "PATCH", "DELETE")
-"""The requests that need the token."""
+ITEMS, JUDGMENTS = "/api/v1/items", "/api/v1/judgments"
+WRITES = ("POST", "PATCH", "DELETE")
+"""The requests that need the token. Those to read judgments need it too: they reveal queries."""
 
 bearer = HTTPBearer(auto_error=False, description="The token of a writable service.")
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
@@ -69,15 +70,22 @@ def check_token(token: str | None, given: str) -> None:
     """
     if token is None:
         raise HTTPException(
-            403, "This service is read-only. Start it with --writable to add and delete items."
+            403,
+            "This service is read-only. Start it with --writable to change items and to judge "
+            "results.",
         )
     if not hmac.compare_digest(given.encode(), token.encode()):
         raise HTTPException(
             401,
-            "A token is required to add and delete items. Send it in the header "
+            "A token is required to change items and to judge results. Send it in the header "
             "Authorization: Bearer TOKEN.",
             {"WWW-Authenticate": "Bearer"},
         )
+
+
+def _needs_token(scope: Scope) -> bool:
+    is_write = scope["path"] == ITEMS and scope["method"] in WRITES
+    return is_write or bool(scope["path"] == JUDGMENTS)
 
 
 class TokenMiddleware:
@@ -89,7 +97,7 @@ class TokenMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] == "http" and scope["path"] == ITEMS and scope["method"] in WRITES:
+        if scope["type"] == "http" and _needs_token(scope):
             scheme, _, given = header(scope, b"authorization").partition(" ")
             try:
                 check_token(self.token, given.strip() if scheme.lower() == "bearer" else "")

@@ -251,6 +251,31 @@ class AddResponse(_Schema):
     skipped: dict[str, str] = Field(description="Reason per key of a skipped item.")
 
 
+class NewJudgment(_Schema):
+    """Whether an item fits a query, which is a text, the key of an item or an image."""
+
+    model_config = STRICT
+
+    text: Name | None = Field(None, description="The query text.", examples=["two dogs"])
+    key: Name | None = Field(None, description="The key of an item that was searched by.")
+    image: str | None = Field(None, description="The query image, a file in base64.")
+    item: Name = Field(description="Key of the judged item.", examples=["holiday/1.jpg"])
+    fits: bool | None = Field(description="Null withdraws an earlier judgment.")
+    find: Modality = Field("image", description="Which codes of items were searched.")
+
+    def arguments(self, limits: Limits) -> dict[str, Any]:
+        """Return the arguments of :meth:`Collection.judge`."""
+        image = None if self.image is None else decode_image(_decode(self.image), limits)
+        return {**self.model_dump(), "image": image}
+
+
+class JudgmentResponse(_Schema):
+    """A stored judgment."""
+
+    item: str
+    fits: bool | None
+
+
 class DeleteResponse(_Schema):
     """The number of deleted items, or of those that would be deleted."""
 
