@@ -1,5 +1,7 @@
 """Client: the methods of a collection, over HTTP."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -11,6 +13,7 @@ from corrhash.index.filter_grammar import parse_filter
 from corrhash.service.app import create_app
 from corrhash.service.limits import Limits
 from corrhash.service.uploads import decode_image
+from tests.collection.world import linear_calibration
 from tests.service.conftest import TOKEN, N, fill
 from tests.service.running import running
 
@@ -51,6 +54,20 @@ def test_searches_equal_those_of_the_collection(both, kind, options):
         one = client.search(**{kind: values[0]}, **options)
         assert short(one) == short(theirs[0])
         assert one[0].item.labels == theirs[0][0].item.labels
+
+
+@pytest.mark.parametrize("kind", ["text", "image", "key"])
+def test_probabilities_are_those_of_the_collection(both, kind, monkeypatch):
+    client, collection, scenes = both
+    model = replace(collection.model, calibration=linear_calibration(collection.n_bits))
+    monkeypatch.setattr(collection, "model", model)
+    value = queries(collection, scenes)[kind][0]
+    every = collection.search(**{kind: value}, k=N)
+    least = every[9].probability
+    expected = [(match.id, match.probability) for match in every if match.probability >= least]
+    found = client.search(**{kind: value}, k=N, min_probability=least)
+    assert [(match.id, match.probability) for match in found] == expected
+    assert 10 <= len(expected) < len(every)
 
 
 def test_filters_and_thumbnails_are_those_of_the_collection(both):

@@ -70,6 +70,8 @@ class Client(SearchableCollection):
             )
         fields = asdict(options)
         fields.pop("thumbnails")
+        if options.min_probability is None:  # unknown to services of earlier versions
+            fields.pop("min_probability")
         if options.where is not None and not isinstance(options.where, str):
             fields["where"] = format_filter(options.where)
         found = [self._search_one(query.kind, value, fields) for value in _each(query)]
@@ -223,7 +225,13 @@ def _each(query: Query) -> list[Any]:
 
 def _matches(answer: Any) -> list[Match]:
     return [
-        Match(found["id"], found["distance"], found["score"], _item(found))
+        Match(
+            found["id"],
+            found["distance"],
+            found["score"],
+            found.get("probability"),  # services of earlier versions send none
+            _item(found),
+        )
         for found in answer["matches"]
     ]
 

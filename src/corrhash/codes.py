@@ -262,6 +262,13 @@ def check_same_bits(queries: int, database: int) -> None:
         )
 
 
+def unit_rows(rows: NDArray[Any]) -> NDArray[np.float64]:
+    """Scale rows to unit length; zero rows stay zero."""
+    rows = np.asarray(rows, dtype=np.float64)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(lengths == 0, 1, lengths)
+
+
 def _read_only(array: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the array if it is read-only, else a read-only copy."""
     if array.flags.writeable:

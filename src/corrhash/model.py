@@ -14,6 +14,7 @@ import numpy as np
 
 from corrhash._files import make_folder, replace_folder, temporary_name
 from corrhash._model_files import Keys, check_keys, read_json, write_json
+from corrhash.calibration import Calibration
 from corrhash.datasets import Fingerprint, load_dataset
 from corrhash.datasets.base import RetrievalSplit
 from corrhash.datasets.image_features import ALEXNET, ONNX, SIMPLE, ImageFeatures, split_prefix
@@ -76,6 +77,7 @@ class Model:
     reader : converts raw images and strings to the hasher's input; the default passes feature
         arrays through unchanged.
     training : the training run; None if unknown.
+    calibration : probabilities that matches are relevant; None if the model is not calibrated.
 
     Examples
     --------
@@ -89,6 +91,7 @@ class Model:
     hasher: Hasher
     reader: Reader = field(default_factory=Reader)
     training: TrainingRun | None = None
+    calibration: Calibration | None = None
 
     @property
     def n_bits(self) -> int:
@@ -114,7 +117,7 @@ class Model:
         """32 hexadecimal digits over everything that codes depend on.
 
         This covers the method, its parameters, the learned arrays and the reader, but neither file
-        locations nor training settings: a moved model keeps its fingerprint.
+        locations nor training settings nor the calibration: a moved model keeps its fingerprint.
         """
         digest = hashlib.sha256()
         vocabulary, features = self.reader.vocabulary, self.reader.image_features
@@ -147,6 +150,8 @@ class Model:
             self.reader.save(new)
             if self.training is not None:
                 self.training.save(new / TRAINING_FILE)
+            if self.calibration is not None:
+                self.calibration.save(new)
             replace_folder(new, folder)
         finally:
             shutil.rmtree(new, ignore_errors=True)
@@ -166,7 +171,8 @@ class Model:
         """
         hasher = method.load(folder, allow_download=allow_download)
         reader = Reader.load(folder, allow_download=allow_download)
-        return cls(hasher, reader, TrainingRun.load(Path(folder) / TRAINING_FILE))
+        training = TrainingRun.load(Path(folder) / TRAINING_FILE)
+        return cls(hasher, reader, training, Calibration.load(Path(folder), hasher.n_bits))
 
     def load_split(self, dataset: str, root: str | Path | None = None) -> RetrievalSplit:
         """Load a dataset with the training split and this model's reader.

@@ -170,7 +170,8 @@ def test_json_matches_equal_those_of_python(collection, world):
     found = json.loads(run("search", collection, "--key", key, "--json").stdout)
     assert [m["key"] for m in found] == [m.key for m in opened.search(key=key)]
     assert set(found[0]) == {
-        *("id", "distance", "score", "key", "text", "labels", "metadata", "path")
+        *("id", "distance", "score", "probability"),
+        *("key", "text", "labels", "metadata", "path"),
     }
 
 

@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 from safetensors.torch import save_file
 
+from corrhash.calibration import DIRECTIONS
 from corrhash.cli.train import keep_freed_memory
 from corrhash.datasets import DATASETS, ImageFiles, PairedDataset, load_dataset
 from corrhash.datasets.splits import draw_split
@@ -33,6 +34,8 @@ def test_settings_of_networks_and_training_history(tmp_path):
     output = run("train", "synthetic", *method, *settings, "--out", tmp_path / "m").output
     assert "Method: chn, 8 bits. Correlation Hashing Network" in output
     assert re.search(r"Trained CHN, 8 bits, in .* s: validation mAP 0\.\d{3}\.", output)
+    assert re.search(r"calibration error by direction: image->image 0\.\d{3}, ", output)
+    assert {*load_model(tmp_path / "m").calibration.directions} == {*DIRECTIONS}
     hasher = load_model(tmp_path / "m").hasher
     assert (hasher.training.epochs, hasher.networks.width) == (2, 16)
     assert hasher.training.checkpoint is None
@@ -59,6 +62,7 @@ def test_pseudo_labels_can_be_edited(tmp_path):
     assert "5 pseudo-labels: column 22" in output
     assert terms.read_text().startswith("# the first five only")
     assert load_model(terms.parent).training.supervision == "pseudo-labels"
+    assert load_model(terms.parent).calibration.relevance == "pseudo-labels"
     assert "mAP" in run("evaluate", terms.parent, "synthetic").output
 
 

@@ -2,6 +2,7 @@
 
 import io
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,13 +10,20 @@ from PIL import Image
 from scipy.spatial.distance import cosine as cosine_distance
 
 from corrhash import Codes, InputError
+from corrhash.codes import unit_rows
 from corrhash.collection import Added, Collection, SearchOptions, search
 from corrhash.collection.base import Query
-from corrhash.collection.search import EncodedQueries, pack_continuous, unit_rows, unpack_continuous
+from corrhash.collection.search import EncodedQueries, pack_continuous, unpack_continuous
 from corrhash.datasets import PairedDataset
 from corrhash.errors import NotFoundError
 from corrhash.index import open_index
-from tests.collection.world import N, keys, nearest_rows, nearest_scenes
+from tests.collection.world import (
+    N,
+    keys,
+    linear_calibration,
+    nearest_rows,
+    nearest_scenes,
+)
 
 
 def cosine(query, items):
@@ -263,3 +271,72 @@ def test_unknown_words_are_reported_beside_the_results(world, caplog):
     assert caplog.messages == ["'xyzzy' is not in this collection's vocabulary."]
     with pytest.raises(InputError, match="contains no words"):
         collection.search("!?")
+
+
+@pytest.fixture(params=[False, True], ids=["signs", "continuous"])
+def calibrated(world, request):
+    model = replace(world.model, calibration=linear_calibration(24))
+    collection = Collection.create("memory:", model, store_continuous=request.param)
+    collection.add(world.records())
+    return collection
+
+
+def test_probabilities_follow_what_results_are_ranked_by(calibrated, monkeypatch):
+    monkeypatch.setattr(search, "RERANKED", 20)
+    matches = calibrated.search("boat", k=30)
+    for match in matches:
+        if match.score is None:
+            expected = 1 - match.distance / 24
+        else:
+            expected = ((match.score + 1) / 2) ** (1 + calibrated.stores_continuous)
+        assert match.probability == pytest.approx(expected / 3, abs=1e-4)  # text->image
+    assert [match.score is None for match in matches] == [False] * 20 + [True] * 10
+    plain = calibrated.search("boat", rerank=False, find="text")[0]
+    assert plain.probability == pytest.approx((1 - plain.distance / 24) / 4, abs=1e-4)
+
+
+def test_items_as_queries_have_probabilities_of_their_own(calibrated):
+    for match in calibrated.search(key="scene 3"):
+        by_cosine = (match.score + 1) / 2
+        expected = by_cosine if calibrated.stores_continuous else 1 - match.distance / 24
+        assert match.probability == pytest.approx(expected**2, abs=1e-3)
+
+
+@pytest.mark.parametrize("rerank", [False, True])
+@pytest.mark.parametrize("query", [{"text": "boat"}, {"key": "scene 3"}])
+def test_min_probability_equals_filtering_all_matches(calibrated, monkeypatch, query, rerank):
+    monkeypatch.setattr(search, "RERANKED", 20)
+    every = calibrated.search(**query, k=N, rerank=rerank)
+    least = float(np.median([match.probability for match in every]))
+    likely = [match for match in every if match.probability >= least]
+    assert 0 < len(likely) < len(every)
+    assert calibrated.search(**query, k=N, rerank=rerank, min_probability=least) == likely
+    pages = [
+        calibrated.search(**query, k=7, offset=offset, rerank=rerank, min_probability=least)
+        for offset in range(0, N, 7)
+    ]
+    assert [match for page in pages for match in page] == likely
+
+
+def test_matches_have_no_probability_without_calibration(filled):
+    assert [match.probability for match in filled.search("boat", k=3)] == [None] * 3
+    with pytest.raises(InputError, match="The model is not calibrated"):
+        filled.search("boat", min_probability=0.5)
+
+
+def test_codes_and_missing_directions_have_no_probability(calibrated):
+    codes = calibrated.model.hasher.encode_text(calibrated.model.reader.read_texts(["boat"]))
+    assert calibrated.search(codes=codes)[0][0].probability is None
+    with pytest.raises(InputError, match="A search by code has no probabilities"):
+        calibrated.search(codes=codes, min_probability=0.5)
+    directions = calibrated.model.calibration.directions
+    del directions["text->image"]
+    assert calibrated.search("boat")[0].probability is None
+    with pytest.raises(InputError, match=r"not calibrated for text->image, only for image->image"):
+        calibrated.search("boat", min_probability=0.5)
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1, float("nan"), "high"])
+def test_min_probability_must_be_a_probability(filled, value):
+    with pytest.raises(InputError, match="min_probability must be between 0 and 1"):
+        filled.search("boat", min_probability=value)

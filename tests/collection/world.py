@@ -3,6 +3,7 @@
 import numpy as np
 from PIL import Image
 
+from corrhash.calibration import DIRECTIONS, Calibration, DirectionCalibration
 from corrhash.datasets import PairedDataset, Reader, Vocabulary
 from corrhash.datasets.image_features import ImageFeatures
 from corrhash.datasets.scenes.dataset import draw_scenes
@@ -62,3 +63,19 @@ def keys(matches):
 
 def same(codes, others):
     return np.array_equal(codes.packed, others.packed)
+
+
+def linear_calibration(n_bits):
+    """A calibration whose probabilities fall with distance, differently by direction."""
+    directions = {}
+    for number, name in enumerate(DIRECTIONS, start=1):
+        by_cosine, by_distance = np.linspace(0, 1, 201), np.linspace(1, 0, n_bits + 1)
+        tables = {
+            "query distance": by_distance,
+            "distance": by_distance**2,
+            "query cosine": by_cosine,
+            "cosine": by_cosine**2,
+        }
+        tables = {measure: table / number for measure, table in tables.items()}
+        directions[name] = DirectionCalibration(tables, 100, 200, 0.5, 0.0)
+    return Calibration(directions)

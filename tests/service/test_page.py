@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from PIL import Image
 
 from corrhash.collection import Collection
 from corrhash.service.app import create_app
+from tests.collection.world import linear_calibration
 from tests.service.conftest import HOSTILE, N, image_bytes
 from tests.service.running import running
 
@@ -87,6 +89,34 @@ def search(page, words):
     page.get_by_label("Search text").fill(words)
     page.get_by_role("button", name="Search", exact=True).click()
     page.wait_for_selector("#results li")
+
+
+def test_a_line_ends_the_likely_results(page, collection, monkeypatch):
+    model = replace(collection.model, calibration=linear_calibration(collection.n_bits))
+    monkeypatch.setattr(collection, "model", model)
+    page.get_by_text("Show codes").click()
+    page.goto(f"{page.url}?like=scene+3")
+    page.wait_for_selector("#results .line")
+    matches = collection.search(key="scene 3", k=48)
+    n_likely = sum(match.probability >= 0.5 for match in matches)
+    assert 0 < n_likely < 48
+    entries = page.locator("#results > li")
+    assert entries.nth(n_likely).text_content() == "Results below are less likely to be relevant."
+    assert page.locator("#results .line").count() == 1
+    assert f"{matches[0].probability * 100:.0f}% likely relevant" in entries.first.text_content()
+    assert page.locator("#status").text_content() == "First 48 results"
+    entries.nth(n_likely - 1).get_by_label("Enlarge").click()
+    assert page.locator("#position").text_content() == f"{n_likely} of 48+"
+    page.keyboard.press("ArrowRight")  # over the line
+    assert page.locator("#position").text_content() == f"{n_likely + 1} of 48+"
+
+
+def test_unlikely_results_are_announced(page, collection, monkeypatch):
+    model = replace(collection.model, calibration=linear_calibration(collection.n_bits))
+    monkeypatch.setattr(collection, "model", model)
+    search(page, "sea")  # text->image: at most 1/3
+    first = page.locator("#results > li").first.text_content()
+    assert first == "None of these results is likely to be relevant."
 
 
 def shown_keys(page):

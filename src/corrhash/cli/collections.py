@@ -48,6 +48,14 @@ def search(
             "--rerank/--no-rerank", help="Re-rank the nearest 100 items by cosine similarity."
         ),
     ] = True,
+    min_probability: Annotated[
+        float | None,
+        typer.Option(
+            metavar="P",
+            help="Exclude matches that are less likely to be relevant, from 0 to 1; needs a "
+            "calibrated model.",
+        ),
+    ] = None,
     sheet: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the matches as one image.")
     ] = None,
@@ -62,7 +70,8 @@ def search(
     **distance** is the Hamming distance between the codes of the query and the item. The nearest
     100 items are re-ranked by **score**, the cosine similarity between the query's continuous code
     and the item's binary code, or its continuous code if the collection stores it. With **--key**,
-    the query's code is the one stored for that item.
+    the query's code is the one stored for that item. If the model is calibrated, **probability** is
+    the probability that the item shares a label with the query.
 
     Example: corrhash search photos "two dogs" --where "year >= 2015" --sheet dogs.jpg
     """
@@ -87,6 +96,7 @@ def search(
         radius=radius,
         offset=offset,
         rerank=rerank,
+        min_probability=min_probability,
         thumbnails=sheet is not None,
     )
     title = words or key or str(image)
@@ -98,6 +108,7 @@ def search(
     wider = {
         "broader --where": where,
         "larger --radius": radius,
+        "smaller --min-probability": min_probability,
         "smaller --offset": offset or None,
     }
     options = " or ".join(f"a {name}" for name, value in wider.items() if value is not None)

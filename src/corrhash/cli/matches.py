@@ -21,6 +21,7 @@ def as_dict(match: Match, collection: Collection) -> dict[str, Any]:
         "id": match.id,
         "distance": match.distance,
         "score": match.score,
+        "probability": match.probability,
         "key": item.key,
         "text": item.text,
         "labels": list(item.labels),
@@ -35,14 +36,18 @@ def print_matches(title: str, matches: list[Match], offset: int = 0, hint: str =
         print_line(f"No matches. {hint}".rstrip())
         return
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for name in ("", "distance", "score"):
+    calibrated = any(match.probability is not None for match in matches)
+    for name in ("", "distance", "score", *["probability"] * calibrated):
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("key", "text", "labels"):
         table.add_column(name, overflow="fold")
     for rank, match in enumerate(matches, start=offset + 1):
         score = "" if match.score is None else f"{match.score:.3f}"
-        cells = [str(rank), str(match.distance), score, match.key, match.item.text]
-        table.add_row(*map(Text, [*cells, ", ".join(match.item.labels)]))  # Text is not markup
+        cells = [str(rank), str(match.distance), score]
+        if calibrated:
+            cells.append("" if match.probability is None else f"{match.probability:.2f}")
+        cells += [match.key, match.item.text, ", ".join(match.item.labels)]
+        table.add_row(*map(Text, cells))  # Text is not markup
     out.print(table, highlight=False)
 
 

@@ -11,7 +11,7 @@ import sys
 import time
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,6 +28,13 @@ from corrhash.cli.options import (
     SeedOption,
 )
 from corrhash.cli.output import err, first_line, out, print_line, print_split, progress_bars
+from corrhash.errors import InputError
+
+if TYPE_CHECKING:
+    from corrhash.calibration import Calibration
+    from corrhash.datasets import RetrievalSplit
+    from corrhash.datasets.supervision import Supervision
+    from corrhash.methods.base import Hasher
 
 
 def train(
@@ -232,7 +239,8 @@ def train(
         return
     hasher = _with_training(hasher, checkpoint=None)
     training = TrainingRun(location, seed, options, supervised.name, split.fingerprint)
-    Model(hasher, split.reader or Reader(), training).save(folder)
+    calibration = _calibration(hasher, split, supervised)
+    Model(hasher, split.reader or Reader(), training, calibration).save(folder)
     run.remove()
     _write_history(hasher, folder)
     if terms := supervised.save_pseudo_labels(folder):
@@ -249,6 +257,24 @@ def train(
     index = ["corrhash", "index", "COLLECTION", dataset, "--model", str(folder)]
     index += ["--method", method] if ":" in method else []
     print_line(f"To search: {shlex.join(index)}")
+
+
+def _calibration(
+    hasher: Hasher, split: RetrievalSplit, supervised: Supervision
+) -> Calibration | None:
+    """Calibrate a model and print its error, or the reason why that is impossible."""
+    from corrhash.calibration import calibrate
+
+    kind = "pseudo-labels" if supervised.pseudo_labels else "labels"
+    pairs = dataclasses.replace(split.pairs, labels=supervised.labels)
+    try:
+        found = calibrate(hasher, dataclasses.replace(split, pairs=pairs), kind)
+    except InputError as error:
+        print_line(str(error))
+        return None
+    errors = [f"{name} {one.error:.3f}" for name, one in found.directions.items()]
+    print_line(f"Expected calibration error by direction: {', '.join(errors)}.")
+    return found
 
 
 BETTER = (

@@ -31,12 +31,15 @@ class Match:
     id : id of the item in the collection.
     distance : Hamming distance between the codes of the item and the query.
     score : cosine similarity used for re-ranking; None if the item was not re-ranked.
+    probability : probability that the item shares a label with the query; None if the model is not
+        calibrated.
     item : key, text, labels, metadata and path of the item, and its thumbnail if requested.
     """
 
     id: int
     distance: int
     score: float | None
+    probability: float | None
     item: Item
 
     @property
@@ -82,6 +85,7 @@ class SearchOptions:
     offset: int = 0
     rerank: bool = True
     thumbnails: bool = False
+    min_probability: float | None = None
 
     def __post_init__(self) -> None:
         check_modality(self.find, "find")
@@ -89,6 +93,9 @@ class SearchOptions:
         check_radius(self.radius)
         if not isinstance(self.offset, (int, np.integer)) or self.offset < 0:
             raise ParameterError("offset", f"must be a non-negative integer, got {self.offset!r}.")
+        least = self.min_probability
+        if least is not None and not (isinstance(least, (int, float)) and 0 <= least <= 1):
+            raise ParameterError("min_probability", f"must be between 0 and 1, got {least!r}.")
 
 
 class SearchKeywords(TypedDict, total=False):
@@ -101,6 +108,7 @@ class SearchKeywords(TypedDict, total=False):
     offset: int
     rerank: bool
     thumbnails: bool
+    min_probability: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +207,7 @@ class SearchableCollection(ABC):
         offset: int = 0,
         rerank: bool = True,
         thumbnails: bool = False,
+        min_probability: float | None = None,
     ) -> Any:
         """Return the items nearest to a query, best first.
 
@@ -222,9 +231,11 @@ class SearchableCollection(ABC):
         offset : number of leading matches to skip, for paging.
         rerank : re-rank the nearest 100 items by cosine similarity of continuous codes.
         thumbnails : whether the items of matches include their thumbnails.
+        min_probability : exclude matches that are less likely to be relevant, from 0 to 1. This
+            needs a calibrated model, and a query that is not a code.
         """
         query = Query.of(text, image, key, codes)
-        options = SearchOptions(find, k, where, radius, offset, rerank, thumbnails)
+        options = SearchOptions(find, k, where, radius, offset, rerank, thumbnails, min_probability)
         found = self._search(query, options) if len(query) else []
         return found[0] if query.single else found
 

@@ -179,7 +179,8 @@ class Collection(SearchableCollection):
         }
 
     def _search(self, query: Query, options: SearchOptions) -> list[list[Match]]:
-        return find_matches(self.index, encode_queries(query, self.model, self.index), options)
+        queries = encode_queries(query, self.model, self.index)
+        return find_matches(self.index, queries, options, self.model.calibration)
 
     def _judge(self, query: Query, item: str, fits: bool | None, find: str) -> None:
         verdict, value, features = as_verdict(fits), query.values[0], ""

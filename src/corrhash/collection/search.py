@@ -2,7 +2,8 @@
 
 Re-ranking compares the continuous code of a query with more than Hamming distance can. If the
 collection stores continuous codes, it uses the cosine similarity of both; otherwise that of the
-query's continuous code and the signs of the item's code.
+query's continuous code and the signs of the item's code. If the model is calibrated, matches also
+have a probability of being relevant, a function of the same distance or cosine.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice, repeat
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corrhash.codes import Codes
+from corrhash.calibration import Calibration
+from corrhash.codes import Codes, unit_rows
 from corrhash.collection.base import Match, Query, SearchOptions
 from corrhash.datasets.base import is_empty_text
 from corrhash.datasets.images import open_image
@@ -36,8 +38,10 @@ RERANKED = 100
 SCORE_DIGITS = 6
 """Digits of cosines that count in a ranking; the last ones vary from run to run."""
 
-Found = tuple[int, int, float | None]
-"""Id, distance and cosine similarity of one result."""
+PROBABILITY_DIGITS = 4
+
+Found = tuple[int, int, float | None, float | None]
+"""Id, distance, cosine similarity and probability of one result."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +53,13 @@ class EncodedQueries:
     codes : n codes.
     continuous : (n, n_bits) continuous codes to re-rank by; None disables re-ranking.
     excluded : id per query that its results must not contain, where the query is itself an item.
+    modalities : ``image`` or ``text`` per query; empty if unknown.
     """
 
     codes: Codes
     continuous: NDArray[Any] | None = None
     excluded: Sequence[int] = ()
+    modalities: Sequence[str] = ()
 
 
 def encode_queries(query: Query, model: Model, index: CodeIndex) -> EncodedQueries:
@@ -71,7 +77,8 @@ def encode_queries(query: Query, model: Model, index: CodeIndex) -> EncodedQueri
         message = joined_message(map(model.reader.check_words, query.values))
         if message:
             log.warning("%s", message)
-    return EncodedQueries(model.hasher.query_codes(continuous), continuous)
+    codes = model.hasher.query_codes(continuous)
+    return EncodedQueries(codes, continuous, modalities=[query.kind] * len(codes))
 
 
 def embed_texts(texts: Any, model: Model) -> NDArray[Any]:
@@ -101,7 +108,7 @@ def embed_images(images: Any, model: Model) -> NDArray[Any]:
 
 def _encode_keys(keys: list[str], index: CodeIndex) -> EncodedQueries:
     ids = index.ids_of(keys)
-    packed, continuous = [], []
+    packed, continuous, modalities = [], [], []
     for key in keys:
         if key not in ids:
             raise NotFoundError(f"No item with the key {key!r} in this collection.")
@@ -111,8 +118,10 @@ def _encode_keys(keys: list[str], index: CodeIndex) -> EncodedQueries:
             raise NotFoundError(f"Item {key!r} was deleted during the search.")
         packed.append(codes.packed)
         continuous.append(vectors)
+        modalities.append(modality)
     codes = Codes(np.concatenate(packed), index.n_bits)
-    return EncodedQueries(codes, np.concatenate(continuous), [ids[key] for key in keys])
+    own = [ids[key] for key in keys]
+    return EncodedQueries(codes, np.concatenate(continuous), own, modalities)
 
 
 def _query_code(number: int, index: CodeIndex) -> tuple[str, Codes]:
@@ -125,10 +134,13 @@ def _query_code(number: int, index: CodeIndex) -> tuple[str, Codes]:
 
 
 def find_matches(
-    index: CodeIndex, queries: EncodedQueries, options: SearchOptions
+    index: CodeIndex,
+    queries: EncodedQueries,
+    options: SearchOptions,
+    calibration: Calibration | None = None,
 ) -> list[list[Match]]:
     """Return the matches of each query."""
-    pages, _ = find_pages(index, queries, options)
+    pages, _ = find_pages(index, queries, options, calibration=calibration)
     items = items_on(index, pages, (*SHOWN, "thumbnail") if options.thumbnails else SHOWN)
     # Items that were deleted since the search are missing.
     return [[Match(*one, items[one[0]]) for one in page if one[0] in items] for page in pages]
@@ -140,6 +152,7 @@ def find_pages(
     options: SearchOptions,
     view: CodeView | None = None,
     n_more: int = 0,
+    calibration: Calibration | None = None,
 ) -> tuple[list[list[Found]], CodeView]:
     """Return the results of each query without their items, and the view that was searched.
 
@@ -147,6 +160,8 @@ def find_pages(
     whether there is a next page.
     """
     modality, where = options.find, as_filter(options.where)
+    if options.min_probability is not None:
+        _check_calibration(calibration, queries, modality)
     if view is None:
         view = index.view(modality, where)
     end = options.offset + options.k + n_more
@@ -154,6 +169,8 @@ def find_pages(
     # Every page re-ranks the same leading items, and an excluded item may be one of them.
     wanted = end + bool(queries.excluded)
     depth = wanted if continuous is None else max(wanted, RERANKED)
+    if options.min_probability is not None:  # all re-ranked items may be less likely
+        depth += RERANKED
     ranking = view.nearest(queries.codes, depth, index.threads).within_radius(options.radius)
     if ranking.k == 0 and where is None and options.radius is None and len(index):
         other = MODALITIES[1 - MODALITIES.index(modality)]
@@ -165,7 +182,60 @@ def find_pages(
     if continuous is not None:
         cosines = _cosines(index, view, ranking.rows[:, :RERANKED], continuous, modality)
         ids, distances, scores = _rerank(ranking, cosines, wanted)
-    return _pages(ids, distances, scores, queries.excluded, options.offset, end), view
+    probabilities = None
+    if calibration is not None and queries.modalities:
+        stored = stores_continuous(index)
+        probabilities = _probabilities(calibration, queries, modality, distances, scores, stored)
+        if options.min_probability is not None:
+            ids = np.where(probabilities >= options.min_probability, ids, NO_ROW)
+    columns = ids, distances, scores, probabilities
+    return _pages(*columns, queries.excluded, options.offset, end), view
+
+
+def _check_calibration(calibration: Calibration | None, queries: EncodedQueries, find: str) -> None:
+    """Raise an error if the matches of a query have no probability."""
+    if calibration is None:
+        raise InputError(
+            "The model is not calibrated, so matches have no probability. Remove min_probability, "
+            "or train the model again on a dataset with labels."
+        )
+    if not queries.modalities:
+        raise InputError(
+            "A search by code has no probabilities, because a code may be of an image or of a "
+            "text. Remove min_probability."
+        )
+    for direction in sorted({f"{asked}->{find}" for asked in queries.modalities}):
+        if direction not in calibration.directions:
+            raise InputError(
+                f"The model is not calibrated for {direction}, only for "
+                f"{', '.join(calibration.directions)}. Remove min_probability."
+            )
+
+
+def _probabilities(
+    calibration: Calibration,
+    queries: EncodedQueries,
+    find: str,
+    distances: NDArray[np.int32],
+    scores: NDArray[np.float64] | None,
+    stored: bool,
+) -> NDArray[np.float64]:
+    """Return the (n, m) probabilities of results by what they are ranked by; nan if unknown."""
+    by_distance, by_cosine = "query distance", "cosine" if stored else "query cosine"
+    if queries.excluded:  # the cosine of two codes is a function of their distance
+        by_distance, scores = "distance", scores if stored else None
+    probabilities = np.full(distances.shape, np.nan)
+    for asked in {*queries.modalities}:
+        direction = f"{asked}->{find}"
+        if direction not in calibration.directions:
+            continue
+        found = calibration.probabilities(direction, by_distance, distances)
+        if scores is not None:
+            reranked = calibration.probabilities(direction, by_cosine, scores)
+            found = np.where(scores == scores, reranked, found)
+        asks = np.array([modality == asked for modality in queries.modalities])
+        probabilities[asks] = found[asks]
+    return probabilities.round(PROBABILITY_DIGITS)
 
 
 def stores_continuous(index: CodeIndex) -> bool:
@@ -198,13 +268,6 @@ def pack_continuous(continuous: NDArray[np.floating]) -> list[bytes]:
 def unpack_continuous(packed: bytes) -> NDArray[np.float16]:
     """Unpack one row of :func:`pack_continuous`, (n_bits,)."""
     return np.frombuffer(packed, dtype="<f2")
-
-
-def unit_rows(rows: NDArray[Any]) -> NDArray[np.float64]:
-    """Scale rows to unit length; zero rows stay zero."""
-    rows = np.asarray(rows, dtype=np.float64)
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(lengths == 0, 1, lengths)
 
 
 def _cosines(
@@ -270,19 +333,26 @@ def _pages(
     ids: NDArray[np.int64],
     distances: NDArray[np.int32],
     scores: NDArray[np.float64] | None,
+    probabilities: NDArray[np.float64] | None,
     excluded: Sequence[int],
     start: int,
     end: int,
 ) -> list[list[Found]]:
     """Return results ``start`` to ``end`` of each query, without padding and excluded ids."""
-    pages, no_scores = [], repeat(None)
-    of_scores = repeat(no_scores) if scores is None else scores.tolist()
-    for row, columns in enumerate(zip(ids.tolist(), distances.tolist(), of_scores, strict=False)):
+    pages, unknown = [], [[None] * ids.shape[1]] * len(ids)
+    of_scores = unknown if scores is None else scores.tolist()
+    of_probabilities = unknown if probabilities is None else probabilities.tolist()
+    columns = ids.tolist(), distances.tolist(), of_scores, of_probabilities
+    for row, of_query in enumerate(zip(*columns, strict=True)):
         hidden = {NO_ROW, *excluded[row : row + 1]}
-        shown = (one for one in zip(*columns, strict=False) if one[0] not in hidden)
-        # A score that is not a number does not equal itself.
-        page = [(i, d, s if s == s else None) for i, d, s in islice(shown, start, end)]
-        pages.append(page)
+        shown = (one for one in zip(*of_query, strict=True) if one[0] not in hidden)
+        # What is not a number does not equal itself.
+        pages.append(
+            [
+                (i, d, s if s == s else None, p if p == p else None)
+                for i, d, s, p in islice(shown, start, end)
+            ]
+        )
     return pages
 
 
@@ -290,6 +360,6 @@ def items_on(
     index: CodeIndex, pages: list[list[Found]], fields: Sequence[str] = SHOWN
 ) -> dict[int, Item]:
     """Return the items of some pages by id, as far as they still exist."""
-    ids = list({number: None for page in pages for number, _, _ in page})
+    ids = list({number: None for page in pages for number, *_ in page})
     items = zip(ids, index.get(ids, fields), strict=True)
     return {number: item for number, item in items if item is not None}

@@ -18,7 +18,7 @@ from corrhash.datasets.pseudo_labels import (
     choose_pseudo_labels,
 )
 from corrhash.errors import InputError, ParameterError, did_you_mean
-from corrhash.similarity import Similarity
+from corrhash.similarity import Labels, Similarity
 
 CHOICES = ("labels", "pseudo-labels", "pairs")
 WAYS_OUT = (
@@ -46,6 +46,7 @@ class Supervision:
     train, validation : arguments of ``fit``; without validation it holds out a tenth.
     notes : sentences that describe the supervision.
     pseudo_labels : the terms used as labels, as a list to edit; empty for other supervision.
+    labels : labels of all items of the dataset, or their pseudo-labels; None if there are none.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Supervision:
     validation: PairedDataset | None
     notes: tuple[str, ...]
     pseudo_labels: str = ""
+    labels: Labels | None = None
 
     def save_pseudo_labels(self, folder: str | Path) -> Path | None:
         """Write the list of pseudo-labels into the folder of a model, if they are used."""
@@ -111,7 +113,8 @@ def supervise(
         result = _from_pairs(split)
     else:
         result = _from_judgments(split, Path(choice))
-    return replace(result, notes=(*result.notes, *_note_on_empty_texts(split)))
+    labels = split.pairs.labels if result.labels is None else result.labels
+    return replace(result, notes=(*result.notes, *_note_on_empty_texts(split)), labels=labels)
 
 
 def check_supervision(
@@ -184,7 +187,8 @@ def _from_pseudo_labels(
             f"({', '.join(found.names[:TERMS_SHOWN])}), so there is nothing to learn. {WAYS_OUT}"
         )
     note = f"{_note_on_pseudo_labels(found)} {_note_on_labels(split, train, 'pseudo-label')}"
-    return Supervision("pseudo-labels", train, _or_none(validation), (note,), found.text)
+    terms = found.text, found.labels
+    return Supervision("pseudo-labels", train, _or_none(validation), (note,), *terms)
 
 
 def _from_pairs(split: RetrievalSplit) -> Supervision:

@@ -90,6 +90,9 @@ class SearchParameters(_Schema):
     rerank: bool = Field(
         DEFAULTS.rerank, description="Re-rank the nearest 100 items by cosine similarity."
     )
+    min_probability: float | None = Field(
+        None, ge=0, le=1, description="Exclude matches that are less likely to be relevant."
+    )
 
     def options(self) -> SearchOptions:
         """The same as options of a collection."""
@@ -100,6 +103,7 @@ class SearchParameters(_Schema):
             radius=self.radius,
             offset=self.offset,
             rerank=self.rerank,
+            min_probability=self.min_probability,
         )
 
 
@@ -155,6 +159,9 @@ class MatchResponse(ItemResponse):
     distance: int = Field(description="Hamming distance between its code and the query's.")
     score: float | None = Field(
         description="Cosine similarity that it was re-ranked by, if it was."
+    )
+    probability: float | None = Field(
+        description="Probability that it shares a label with the query, if the model is calibrated."
     )
     code: str = Field(
         description="Its code, two hexadecimal digits per byte; bit k is the bit of value "

@@ -143,9 +143,10 @@ class TextEncoder:
             for text in list(islice(self._kept, max(0, len(self._kept) - self.size))):
                 del self._kept[text]
         if len(new) == len(texts):
-            return EncodedQueries(codes, continuous)
+            return EncodedQueries(codes, continuous, modalities=["text"] * len(texts))
         continuous, packed = map(np.stack, zip(*(rows[text] for text in texts), strict=True))
-        return EncodedQueries(Codes(packed, self.model.n_bits), continuous)
+        codes = Codes(packed, self.model.n_bits)
+        return EncodedQueries(codes, continuous, modalities=["text"] * len(texts))
 
 
 class SearchService:
@@ -256,13 +257,14 @@ class SearchService:
         # What is answered on the event loop evaluates no filter and waits for nothing.
         limit = time_limit(self.seconds, elapsed=0 if options.where is None else waited)
         with limit if view is None else nullcontext():
-            pages, view = find_pages(collection.index, encoded, options, view, n_more=1)
+            calibration = collection.model.calibration
+            pages, view = find_pages(collection.index, encoded, options, view, 1, calibration)
             matches = self._matches(pages, view, options)
         responses = []
         for request, code, page in zip(requests, to_hex(encoded.codes), pages, strict=True):
             shown = [
-                {**matches[number], "distance": distance, "score": score}
-                for number, distance, score in page[: options.k]
+                {**matches[number], "distance": distance, "score": score, "probability": p}
+                for number, distance, score, p in page[: options.k]
                 if number in matches  # others were deleted meanwhile
             ]
             words = self._texts.check_words(request.value) if kind == "text" else NO_WORDS

@@ -141,8 +141,18 @@ async function showQuery(search, answer, started) {
   picture.hidden = false;
 }
 
+const cards = () => byId("results").querySelectorAll(".card");
+
+// A line before the first result that is more likely irrelevant than relevant.
+function drawLine() {
+  const at = [...cards()].findIndex(({ item }) => item.probability !== null && item.probability < 0.5);
+  if (at < 0 || byId("results").querySelector(".line")) return;
+  cards()[at].before(make("li", "line", at
+    ? "Results below are less likely to be relevant." : "None of these results is likely to be relevant."));
+}
+
 function showSummary(search) {
-  const n = byId("results").children.length;
+  const n = cards().length;
   const counted = `${n} ${n === 1 ? "result" : "results"}`;
   if (n) showStatus(nextOffset === null ? counted : `First ${counted}`);
   else if (search.label) {
@@ -172,6 +182,7 @@ async function run(search, offset = 0) {
       showQuery(search, answer, started);
       showWarnings(search, answer);
     }
+    drawLine();
     setNext(answer.next_offset);
     showSummary(search);
     watchEnd();
@@ -306,9 +317,9 @@ for (const choice of document.querySelectorAll("input[name=find]")) {
 byId("label").addEventListener("change", repeatSearch);
 byId("picture").addEventListener("change", () => searchPicture(byId("picture").files[0]));
 byId("more").addEventListener("click", async () => {
-  const n = byId("results").children.length;
+  const n = cards().length;
   await loadMore();
-  byId("results").children[n]?.querySelector("button").focus();
+  cards()[n]?.querySelector("button").focus();
 });
 byId("copy").addEventListener("click", async () => {
   const link = new URL(urlOf(currentSearch), location.href).href;

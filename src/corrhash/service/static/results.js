@@ -48,6 +48,9 @@ export function drawMatch(node, match, answer) {
   differing.append(make("strong", "", `${match.distance}`), verb);
   distance.append(differing);
   if (match.score !== null) distance.append(make("span", "", `cosine ${match.score.toFixed(2)}`));
+  if (match.probability !== null) {
+    distance.append(make("span", "", `${Math.round(100 * match.probability)}% likely relevant`));
+  }
   const bits = make("div");
   drawCode(bits, match.code, answer.bits, answer.code);
   node.replaceChildren(distance, bits);

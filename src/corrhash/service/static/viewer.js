@@ -10,7 +10,12 @@ let current = null; // the card
 let options = {}; // what the service publishes, and what buttons do
 
 function cards() {
-  return current ? [...current.parentNode.children] : [];
+  return current ? [...current.parentNode.querySelectorAll(".card")] : [];
+}
+
+function beside(card, step) {
+  const all = cards();
+  return all[all.indexOf(card) + step];
 }
 
 function urlOf(item) {
@@ -55,7 +60,7 @@ async function showPicture(card) {
   shown.src = picture.src;
   shown.style.maxWidth = `${MAX_SCALE * picture.naturalWidth}px`;
   shown.style.maxHeight = `${MAX_SCALE * picture.naturalHeight}px`;
-  const next = card.nextElementSibling?.item;
+  const next = beside(card, 1)?.item;
   if (next?.thumbnail) load(urlOf(next)).catch(() => {});
 }
 
@@ -88,8 +93,8 @@ function showDetails(card) {
   byId("original").hidden = !options.originals || !item.thumbnail;
   byId("original").href = `/api/v1/items/${item.id}/original`;
   byId("details").scrollTop = 0;
-  byId("previous").disabled = !card.previousElementSibling;
-  byId("next").disabled = !card.nextElementSibling && !options.more();
+  byId("previous").disabled = !beside(card, -1);
+  byId("next").disabled = !beside(card, 1) && !options.more();
 }
 
 function show(card) {
@@ -100,9 +105,9 @@ function show(card) {
 
 async function step(direction) {
   const from = current;
-  if (direction > 0 && !current.nextElementSibling && options.more()) await options.loadMore();
+  if (direction > 0 && !beside(current, 1) && options.more()) await options.loadMore();
   if (from !== current || !viewer.open) return;
-  const card = direction > 0 ? current.nextElementSibling : current.previousElementSibling;
+  const card = beside(current, direction);
   if (!card) return;
   const hadFocus = document.activeElement;
   show(card);
