@@ -15,6 +15,7 @@ from corrhash.losses import (
     cosine_likelihood_loss,
     cosine_margin_loss,
     cosines,
+    counterpart_loss,
     inner_product_loss,
     pair_weights,
     pairwise_likelihood_loss,
@@ -438,3 +439,46 @@ def test_coinciding_dissimilar_codes_have_finite_gradient(contrastive_batch):
 def test_contrastive_margin_out_of_range_is_refused(contrastive_batch, margin):
     with pytest.raises(InputError, match=rf"at most 2 √b = 6.928.*got {margin}.*Start with"):
         contrastive_loss(*contrastive_batch, margin)
+
+
+def slow_counterpart_loss(u, v, similarity, temperature):
+    """The mean over directions of the mean over items, in loops."""
+    of_directions = []
+    for queries, items, judged in ((u, v, similarity), (v, u, similarity.T)):
+        terms = []
+        for query, row in zip(queries, judged, strict=True):
+            known = {"all": 0.0, "similar": 0.0}
+            for item, s in zip(items, row, strict=True):
+                binary = np.where(item > 0, 1, -1)
+                cosine = query @ binary / np.linalg.norm(query) / np.sqrt(len(binary))
+                known["all"] += (s != 0) * np.exp(cosine / temperature)
+                known["similar"] += (s > 0) * np.exp(cosine / temperature)
+            if known["similar"]:
+                terms.append(-np.log(known["similar"] / known["all"]))
+        of_directions.append(np.mean(terms))
+    return np.mean(of_directions)
+
+
+def test_counterpart_loss_equals_a_slow_loop(partly_known_batch):
+    u, v, similarity = partly_known_batch
+    expected = slow_counterpart_loss(u.numpy(), v.numpy(), similarity, 0.3)
+    assert float(counterpart_loss(u, v, similarity, 0.3)) == pytest.approx(expected)
+
+
+def test_counterpart_loss_ignores_items_without_counterpart():
+    u = torch.tensor([[1.0, 1.0], [1.0, -1.0]], requires_grad=True)
+    similarity = torch.tensor([[1.0, -1.0], [-1.0, 0.0]])
+    counterpart_loss(u, u, similarity, 0.1).backward()
+    alone = torch.tensor([[1.0, 1.0]])
+    assert float(counterpart_loss(alone, alone, [[-1.0]], 0.1)) == 0
+    assert torch.isfinite(u.grad).all()
+
+
+def test_counterpart_loss_has_the_gradient_of_the_continuous_codes():
+    u = torch.tensor([[0.3, 0.5], [0.2, -0.4]], dtype=torch.double, requires_grad=True)
+    v = torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=torch.double)
+    counterpart_loss(u, v, torch.eye(2).double() * 2 - 1, 0.5).backward()
+    assert (u.grad[0] * torch.tensor([-0.5, 0.3])).sum() != 0  # it turns codes, not only scales
+    step = u - 0.1 * u.grad
+    before, after = (counterpart_loss(x, v, torch.eye(2) * 2 - 1, 0.5) for x in (u, step))
+    assert after < before

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from corrhash import InputError
 from corrhash.datasets import PairedDataset, RetrievalSplit, load_dataset, supervise
@@ -63,10 +64,10 @@ def test_pseudo_labels_do_not_reach_queries(split):
     assert split.query.labels.shape[1] == split.database.labels.shape[1] == 12
 
 
-def test_pseudo_labels_then_pairs_are_the_fallback(split):
-    assert supervise(without_labels(split)).name == "pseudo-labels"
+def test_pairs_are_the_default_without_labels(split):
+    assert supervise(without_labels(split)).name == "pairs"
+    assert supervise(without_labels(split), pairs_suffice=False).name == "pseudo-labels"
     few = replace(split, train_rows=split.train_rows[:50])  # 20 of 50 are more than a fifth
-    assert supervise(without_labels(few)).name == "pairs"
     with pytest.raises(InputError, match=r"No term occurs in at least 20 of the 50 training"):
         supervise(without_labels(few), "pseudo-labels")
     with pytest.raises(InputError, match=r"No term .*--method chn-plus --supervision pairs"):
@@ -101,7 +102,8 @@ def test_only_the_first_pseudo_labels_are_shown(split):
 def test_a_single_pseudo_label_is_not_enough(split):
     pairs = replace(split.pairs, texts=np.arange(780)[:, None] % 10 == np.arange(1), labels=None)
     one = replace(split, pairs=pairs)
-    assert supervise(one).name == "pairs"
+    with pytest.raises(InputError, match=r"All \d+ training texts are equal"):
+        supervise(one)
     ways_out = r"have the same ones \(column 0\), .*--pseudo-labels FILE.*--supervision pairs"
     with pytest.raises(InputError, match=ways_out):
         supervise(one, pairs_suffice=False)
@@ -139,6 +141,24 @@ def test_pairs_are_similar_to_their_own_text_only(split):
     assert taught.train.aligned
     np.testing.assert_array_equal(taught.validation.similarity.block(), 2 * np.eye(40) - 1)
     assert "0.333% of image-text combinations in the training set are similar" in printed(taught)
+
+
+@pytest.mark.parametrize("kind", [np.array, sp.csr_array, sp.csc_array])
+def test_equal_term_vectors_are_similar(kind):
+    pairs = PairedDataset(np.eye(4), kind([[1, 0, 2.0], [0, 1, 0], [1, 0, 2.0], [1, 0, 1.0]]))
+    rows = np.arange(4)
+    split = RetrievalSplit(pairs, rows, rows[:0], rows[:0], rows)
+    similar = supervise(split).train.similarity.block() > 0
+    np.testing.assert_array_equal(np.argwhere(np.triu(similar, 1)), [[0, 2]])
+    assert similar.diagonal().all()
+
+
+def test_equal_strings_are_similar():
+    pairs = PairedDataset(np.eye(3), ["a boat", "a dog", "a boat"])
+    rows = np.arange(3)
+    split = RetrievalSplit(pairs, rows, rows[:0], rows[:0], rows)
+    similar = supervise(split, "pairs").train.similarity.block() > 0
+    np.testing.assert_array_equal(similar, [[1, 0, 1], [0, 1, 0], [1, 0, 1]])
 
 
 def judged_file(split, tmp_path, *, validation=True):

@@ -9,6 +9,7 @@ import torch
 from corrhash.collection.collection import Collection
 from corrhash.datasets import make_pairs
 from corrhash.errors import InputError
+from corrhash.losses import counterpart_loss
 from corrhash.methods import Hasher
 from corrhash.methods.chn_plus import (
     MAX_REFERENCE_CODES,
@@ -246,3 +247,22 @@ def test_collection_is_searched_with_refined_codes(refining, pairs):
     code = refining.query_codes(refining.embed_text(pairs.texts[:1]))
     (expected,) = collection.search(codes=code, k=50)
     assert [match.distance for match in found] == [match.distance for match in expected]
+
+
+def test_pairs_alone_are_trained_by_the_contrastive_loss(pairs):
+    batch = replace(random_batch(4, 4), similarity=torch.eye(4) * 2 - 1)
+    paired = replace(pairs.without_labels(), similarity=Similarity.paired(len(pairs)))
+    hasher = CHNPlus(8, temperature=0.2, **QUICK).fit(paired)
+    loss, _ = hasher.batch_loss(batch)
+    expected = counterpart_loss(batch.image_codes, batch.text_codes, batch.similarity, 0.2)
+    assert loss == expected
+    triples = [(i, i + step, 1 - 2 * step) for i in range(100) for step in (0, 1)]
+    judged = Similarity.from_judgments(triples, (400, 400))
+    relearned = hasher.fit(replace(pairs.without_labels(), similarity=judged))
+    assert relearned.batch_loss(batch)[0] != expected
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan")])
+def test_temperature_must_be_positive(pairs, temperature):
+    with pytest.raises(InputError, match="temperature must be"):
+        CHNPlus(8, temperature=temperature, **QUICK).fit(pairs)

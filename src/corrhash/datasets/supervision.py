@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from corrhash._files import atomic_write, read_text
 from corrhash.datasets.base import PairedDataset, RetrievalSplit, is_empty_text
@@ -81,12 +83,11 @@ def supervise(
     split : a dataset, read.
     choice : ``labels``; ``pseudo-labels``, the terms that at least 20 and at most a fifth of the
         training items contain; ``pairs``, where an image is similar to its own text only; or a
-        file of relevance judgments. Defaults to labels if there are any, else pseudo-labels if
-        terms qualify that distinguish items, else pairs.
+        file of relevance judgments. Defaults to labels if there are any, else to pairs, or to
+        pseudo-labels for methods that do not learn from pairs.
     pseudo_labels_file : terms to use as labels, one per line, instead of those that qualify.
     needed : whether the method uses supervision (``Hasher.needs_labels``).
-    pairs_suffice : whether the method can learn from pairs (``Hasher.learns_from_pairs``); if not,
-        they are never the default.
+    pairs_suffice : whether the method can learn from pairs (``Hasher.learns_from_pairs``).
 
     Examples
     --------
@@ -96,8 +97,8 @@ def supervise(
     array([[ 1, -1],
            [-1,  1]], dtype=int8)
     >>> print(supervision.notes[0])
-    Supervision: pairs; an image is similar to its own text only. 0.0333% of image-text combinations
-    in the training set are similar.
+    Supervision: pairs; an image is similar to its own text and to equal texts only. 0.0333% of
+    image-text combinations in the training set are similar.
     """
     check_supervision(choice, pseudo_labels_file)
     by_default = choice is pseudo_labels_file is None
@@ -105,12 +106,10 @@ def supervise(
         result = _without_supervision(split, choice or pseudo_labels_file)
     elif choice == "labels" or (by_default and split.pairs.labels is not None):
         result = _from_labels(split)
-    elif choice in (None, "pseudo-labels"):
-        result = _from_pseudo_labels(
-            split, pseudo_labels_file, or_pairs=by_default and pairs_suffice
-        )
-    elif choice == "pairs":
+    elif choice == "pairs" or (by_default and pairs_suffice):
         result = _from_pairs(split)
+    elif choice in (None, "pseudo-labels"):
+        result = _from_pseudo_labels(split, pseudo_labels_file)
     else:
         result = _from_judgments(split, Path(choice))
     labels = split.pairs.labels if result.labels is None else result.labels
@@ -154,13 +153,8 @@ def _from_labels(split: RetrievalSplit) -> Supervision:
     return Supervision("labels", train, _or_none(validation), (note,))
 
 
-def _from_pseudo_labels(
-    split: RetrievalSplit, path: str | Path | None, *, or_pairs: bool
-) -> Supervision:
-    """Use pseudo-labels; with ``or_pairs``, the pairing alone if terms distinguish no items."""
+def _from_pseudo_labels(split: RetrievalSplit, path: str | Path | None) -> Supervision:
     found = choose_pseudo_labels(split, path)
-    if not found.names and or_pairs:
-        return _from_pairs(split)
     if not found.names:
         raise InputError(
             f"No term occurs in at least {MIN_ITEMS} of the {len(split.train):,} training items "
@@ -179,8 +173,6 @@ def _from_pseudo_labels(
         raise InputError(
             f"No training item contains a term from {path}. Choose more frequent terms."
         )
-    if _all_alike(train) and or_pairs:
-        return _from_pairs(split)
     if _all_alike(train):
         raise InputError(
             f"All {len(train):,} training items that have pseudo-labels have the same ones "
@@ -195,16 +187,37 @@ def _from_pairs(split: RetrievalSplit) -> Supervision:
     # Equal empty texts would be similar to one image and dissimilar to the others.
     parts = [part.take(~is_empty_text(part.texts)) for part in (split.train, split.validation)]
     train, validation = (
-        replace(part.without_labels(), similarity=Similarity.paired(len(part))) for part in parts
+        replace(part.without_labels(), similarity=_equal_texts(part.texts)) for part in parts
     )
-    assert train.similarity is not None
     if not len(train):
         raise InputError("All training texts are empty. Check the texts and the vocabulary.")
-    rule = "Supervision: pairs; an image is similar to its own text only."
+    assert train.similarity is not None
+    if train.similarity.share_similar == 1:
+        raise InputError(
+            f"All {len(train):,} training texts are equal, so there is nothing to learn. Add texts "
+            "that describe the images."
+        )
+    rule = "Supervision: pairs; an image is similar to its own text and to equal texts only."
     n_skipped = len(split.train) - len(train)
     skipped = f"Skipped {n_skipped:,} of {len(split.train):,} training items without text. "
     note = f"{rule} {skipped if n_skipped else ''}{_note_on_share(train.similarity)}"
     return Supervision("pairs", train, _or_none(validation), (note,))
+
+
+def _equal_texts(texts: Any) -> Similarity:
+    """Return the similarity in which an image is similar to its own text and to equal texts."""
+    if sp.issparse(texts):
+        rows = sp.csr_array(texts)
+        rows.sort_indices()
+        starts = list(zip(rows.indptr, rows.indptr[1:], strict=False))
+        keys = [rows.indices[a:b].tobytes() + rows.data[a:b].tobytes() for a, b in starts]
+    else:
+        keys = [text if isinstance(text, str) else np.asarray(text).tobytes() for text in texts]
+    numbers: dict[Any, int] = {}
+    columns = [numbers.setdefault(key, len(numbers)) for key in keys]
+    ones = np.ones(len(keys), np.uint8)
+    shape = (len(keys), len(numbers))
+    return Similarity.from_labels(sp.csr_array((ones, (np.arange(len(keys)), columns)), shape))
 
 
 def _from_judgments(split: RetrievalSplit, path: Path) -> Supervision:

@@ -3,7 +3,8 @@
 Symbols: u_i and v_j are the continuous codes of image i and text j, P_ij the probability that they
 are similar, κ the scale of cosines, δ the margin and λ the weight of the quantization loss. The
 objective is the mean over pairs of the cross-entropy between P_ij and the logit κ cos(u_i, v_j),
-across modalities and within each, plus λ Q with the quantization loss Q of CHN.
+across modalities and within each, plus λ Q with the quantization loss Q of CHN. Without labels, on
+pairs alone, it is a contrastive loss between continuous and binary codes instead.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from corrhash.losses import (
     Balance,
     active_share,
     cosine_likelihood_loss,
+    counterpart_loss,
     quantization_margin_loss,
 )
 from corrhash.methods._linear_algebra import neighbour_sums, unit_rows
@@ -73,6 +75,8 @@ class CHNPlus(NetworkHasher):
     refine_neighbours : number of nearest training items whose codes refine the code of a query; 0
         turns query refinement off. It takes effect only with labels: without them a query asks for
         particular items, and its neighbours are others.
+    temperature : τ of the contrastive loss. It takes effect only on pairs without labels. Lower
+        values find the counterpart of an item better, higher values its topic. Try 0.1, 0.15, 0.2.
     networks : architecture of the two networks.
     training : optimization settings.
 
@@ -86,6 +90,8 @@ class CHNPlus(NetworkHasher):
     """
 
     reference_codes_: np.ndarray | None = None
+
+    _contrastive = False
 
     grid: ClassVar = {
         "quantization_weight": (0.03, 0.1, 0.3),
@@ -103,6 +109,7 @@ class CHNPlus(NetworkHasher):
         pair_weights: Balance = "item",
         label_teacher: bool = True,
         refine_neighbours: int = 20,
+        temperature: float = 0.12,
         networks: Networks = PLUS_NETWORKS,
         training: Training = Training(),  # noqa: B008 - a frozen value
     ) -> None:
@@ -114,6 +121,7 @@ class CHNPlus(NetworkHasher):
         self.pair_weights = pair_weights
         self.label_teacher = label_teacher
         self.refine_neighbours = refine_neighbours
+        self.temperature = temperature
         self.networks = networks
         self.training = training
 
@@ -122,6 +130,8 @@ class CHNPlus(NetworkHasher):
             "image": batch.image_codes,
             "text": batch.text_codes,
         }  # (n_images, b), (n_texts, b)
+        if self._contrastive:
+            return counterpart_loss(*codes.values(), batch.similarity, self.temperature), {}
         loss = self._pair_loss(codes["image"], codes["text"], batch.similarity)  # L
         for modality, similarity in (
             batch.within_modality.items() if self.within_modality_weight else ()
@@ -150,10 +160,12 @@ class CHNPlus(NetworkHasher):
 
     def _fit(self, pairs: PairedDataset, validation: PairedDataset | None) -> None:
         check_count("refine_neighbours", self.refine_neighbours, least=0)
-        check_number("cosine_scale", self.cosine_scale, zero=False)
+        for name in ("cosine_scale", "temperature"):
+            check_number(name, getattr(self, name), zero=False)
         for name in ("quantization_weight", "within_modality_weight"):
             check_number(name, getattr(self, name), zero=True)
         check_margin("quantization_margin", self.quantization_margin)
+        self._contrastive = pairs.similarity is not None and pairs.similarity.judgments is None
         super()._fit(pairs, validation)
         self.reference_codes_ = None
         if self.refine_neighbours and _has_labels(pairs):
