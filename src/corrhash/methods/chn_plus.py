@@ -109,7 +109,7 @@ class CHNPlus(NetworkHasher):
         pair_weights: Balance = "item",
         label_teacher: bool = True,
         refine_neighbours: int = 20,
-        temperature: float = 0.12,
+        temperature: float = 0.15,
         networks: Networks = PLUS_NETWORKS,
         training: Training = Training(),  # noqa: B008 - a frozen value
     ) -> None:
