@@ -229,8 +229,9 @@ def model_folders(folder: Path) -> Target:
         if name.endswith(".json"):
             try:
                 parsed = json.loads(changed)
-                parsed["sha256"] = json_checksum(parsed)
-                changed = json.dumps(parsed).encode()
+                if isinstance(parsed, dict):
+                    parsed["sha256"] = json_checksum(parsed)
+                    changed = json.dumps(parsed).encode()
             except (ValueError, TypeError, RecursionError):
                 pass
         (folder / "m" / name).write_bytes(changed)
