@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import zlib
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -37,6 +38,11 @@ class Generation(NamedTuple):
 def newest(connection: sqlite3.Connection) -> Generation:
     """Return the generation of the latest write."""
     row = connection.execute("SELECT * FROM changes ORDER BY version DESC LIMIT 1").fetchone()
+    return _verified(row)
+
+
+@lru_cache(maxsize=64)  # every search asks for the same row
+def _verified(row: tuple[int, ...] | None) -> Generation:
     if row is None or row[4] != row_checksum("changes", *row[:4]):
         raise damaged("the newest row of the change log is damaged")
     return Generation(row[0], row[3])
