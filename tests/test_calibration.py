@@ -136,7 +136,7 @@ def test_data_without_labels_is_refused(hasher, split):
 
 def test_too_few_validation_queries_are_refused(hasher, split):
     few = replace(split, validation_rows=split.validation_rows[:99])
-    with pytest.raises(InputError, match=r"99 labelled .* but 100 items and 200 pairs are needed"):
+    with pytest.raises(InputError, match=r"needs 100 labelled .* got 99 items"):
         calibrate(hasher, few)
 
 

@@ -194,10 +194,10 @@ def calibrate(hasher: Hasher, split: RetrievalSplit, relevance: str = "labels") 
                 directions[name] = pairs.calibrate(measures, hasher.n_bits)
     if not directions:
         raise InputError(
-            "Matches have no probability of relevance, because it would rest on too little: "
-            f"{n_queries:,} labelled validation items with {relevant.sum():,} relevant pairs, but "
-            f"{MIN_QUERIES} items and {MIN_RELEVANT} pairs are needed. Add items to the dataset, "
-            "or enlarge its validation part (--data n_validation=N)."
+            "Matches have no probability of relevance, because calibration needs "
+            f"{MIN_QUERIES} labelled validation items and {MIN_RELEVANT} relevant pairs, got "
+            f"{n_queries:,} items and {relevant.sum():,} pairs. Add items to the dataset, or pass "
+            "--data n_validation=N if the dataset has this option."
         )
     return Calibration(directions, relevance)
 

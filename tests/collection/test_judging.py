@@ -53,7 +53,7 @@ def test_image_query_keeps_its_features(filled, world):
         ({"key": "scene 1"}, {}, "itself"),
         ({"text": "boat"}, {"fits": 1}, "True, False or None"),
         ({"text": "boat"}, {"find": "audio"}, "find must be"),
-        ({"text": " "}, {}, "must be a text"),
+        ({"text": " "}, {}, "must be a non-empty string"),
         ({"text": "a" * 10_001}, {}, "10,000"),
     ],
 )

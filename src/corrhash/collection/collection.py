@@ -187,7 +187,7 @@ class Collection(SearchableCollection):
         if query.kind == "image":
             value, features = of_image(value, self.model)
         elif not isinstance(value, str):
-            raise InputError("Judge a query by its text, got a term vector.")
+            raise InputError("The text of a judged query must be a string, got a term vector.")
         kind = cast("Any", query.kind)
         judgment = Judgment(kind, value, item, verdict, find, features=features)
         store_judgments(self.index, [judgment])

@@ -57,15 +57,20 @@ class Judgment:
     def __post_init__(self) -> None:
         for name, value in (("query", self.query), ("item", self.item)):
             if not isinstance(value, str) or not value.strip():
-                raise InputError(f"The {name} of a judgment must be a text, got {value!r}.")
+                raise InputError(
+                    f"The {name} of a judgment must be a non-empty string, got {value!r}."
+                )
         if len(self.query) > MAX_QUERY:
             raise InputError(
                 f"A query must have at most {MAX_QUERY:,} characters, got {len(self.query):,}."
             )
         if self.kind not in ("text", "image", "key"):
-            raise InputError(f"The kind must be text, image or key, got {self.kind!r}.")
+            raise InputError(f"The kind of query must be text, image or key, got {self.kind!r}.")
         if self.verdict not in (1, -1, 0) or isinstance(self.verdict, bool):
-            raise InputError(f"The verdict must be 1, -1 or 0, got {self.verdict!r}.")
+            raise InputError(
+                "The verdict must be 1 (fits), -1 (does not fit) or 0 (withdrawn), got "
+                f"{self.verdict!r}."
+            )
         if self.kind == "key" and self.query == self.item:
             raise InputError(f"{self.item!r} cannot be judged as a result of itself.")
         check_modality(self.find, "find")
@@ -92,7 +97,9 @@ class Judgment:
 def as_verdict(fits: bool | None) -> int:
     """Return 1 for True, -1 for False and 0 for None."""
     if fits is not None and not isinstance(fits, (bool, np.bool_)):
-        raise InputError(f"fits must be True, False or None to withdraw a judgment, got {fits!r}.")
+        raise InputError(
+            f"fits must be True, False or None (None withdraws a judgment), got {fits!r}."
+        )
     return 0 if fits is None else 1 if fits else -1
 
 

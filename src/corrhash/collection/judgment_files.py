@@ -29,8 +29,8 @@ CLICKS = {"query", "item", "clicked"}
 
 VALUES = {"1": 1, "+1": 1, "-1": -1}
 FORMATS = (
-    "Use columns image, text and 1 or -1; or a heading with query, item and clicked (0 or 1); or "
-    ".jsonl."
+    "Each line must have an image key, a text or its key, and 1 or -1. A click log must start with "
+    "a line of column names, including query, item and clicked."
 )
 
 
@@ -162,8 +162,8 @@ def _of_json_lines(path: Path, lines: Iterable[str]) -> Iterator[Judgment]:
             yield from _of_object(values)
         except (ValueError, KeyError, TypeError, AttributeError, InputError) as error:
             raise InputError(
-                f"Line {number} of {path} is neither a judgment nor an impression with the fields "
-                f"query, shown and clicked ({error})."
+                f"Line {number} of {path} is neither a judgment (fields kind, query, item and "
+                f"verdict) nor an impression (fields query, shown and clicked): {error}"
             ) from error
 
 
@@ -176,7 +176,7 @@ def _of_object(values: Mapping[str, Any]) -> Iterator[Judgment]:
         one = Judgment(**values)
         one = at_time(one, one.time)
         if one.vector is not None and not len(one.vector):
-            raise InputError("the features are empty")
+            raise InputError("The features are empty.")
         yield one
 
 

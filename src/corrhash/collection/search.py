@@ -197,12 +197,12 @@ def _check_calibration(calibration: Calibration | None, queries: EncodedQueries,
     if calibration is None:
         raise InputError(
             "The model is not calibrated, so matches have no probability. Remove min_probability, "
-            "or train the model again on a dataset with labels."
+            "or train the model again: corrhash train prints what calibration needs."
         )
     if not queries.modalities:
         raise InputError(
-            "A search by code has no probabilities, because a code may be of an image or of a "
-            "text. Remove min_probability."
+            "A search by code has no probabilities, because a code does not specify whether it "
+            "encodes an image or a text. Remove min_probability."
         )
     for direction in sorted({f"{asked}->{find}" for asked in queries.modalities}):
         if direction not in calibration.directions:

@@ -123,7 +123,8 @@ def check_supervision(
     if pseudo_labels_file is not None and choice not in (None, "pseudo-labels"):
         raise ParameterError(
             "pseudo_labels_file",
-            f"requires the supervision 'pseudo-labels', got {str(choice)!r}. Remove one.",
+            f"requires the supervision 'pseudo-labels', got {str(choice)!r}. Remove one of "
+            "the two options.",
         )
     if pseudo_labels_file is not None:
         read_text(pseudo_labels_file)

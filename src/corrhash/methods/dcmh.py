@@ -32,16 +32,19 @@ class DCMH(NetworkHasher):
 
     Each epoch trains the image network against the codes of all training texts, then the text
     network against the codes of all training images, and then computes a new binary code for each
-    pair. The hash layers are linear, without tanh. In addition to the cost of the networks, an
-    epoch takes O(n² b) time, and training keeps three (n, b) arrays in memory.
+    pair. The hash layers are linear, without tanh. With n training pairs and b bits, an epoch takes
+    O(n² b) time in addition to the cost of the networks, and training keeps three (n, b) arrays in
+    memory.
 
     Parameters
     ----------
     n_bits : code length.
-    quantization_weight : γ. Each item has n likelihood terms but only one quantization term, so the
+    quantization_weight : γ, the weight of the term that pulls continuous codes towards the binary
+        code of their pair. Each item has n likelihood terms but only one quantization term, so the
         same value has less effect on a larger training set. Try 1, 10, 100.
-    balance_weight : η. Large values stall training or make it diverge, because codes outside the
-        current batch are outdated by up to one epoch. Try 0, 0.001, 0.01, 1.
+    balance_weight : η, the weight of the term that pushes each bit to be positive for half of the
+        items. Large values stall training or make it diverge, because codes outside the current
+        batch are outdated by up to one epoch. Try 0, 0.001, 0.01, 1.
     networks : architecture of the two networks.
     training : optimization settings.
 
