@@ -152,9 +152,9 @@ def train(
 
     Supervision defines the similarity between samples: shared **labels**; **pseudo-labels**, terms
     that occur in at least 20 training items but in no more than a fifth of all training items;
-    **pairs**, where an image is similar to its own text only; or a file in which each line gives an
-    image key, a text key and 1 or -1. The default is **labels** if there are any, else
-    **pairs**, or **pseudo-labels** for methods that cannot learn from pairs.
+    **pairs**, where an image is similar only to its own text and to equal texts; or a file in which
+    each line gives an image key, a text key and 1 or -1. The default is **labels** if there are
+    any, else **pairs**, or **pseudo-labels** for methods that cannot learn from pairs.
 
     To train networks with several processes:
     **torchrun --nproc-per-node 2 -m corrhash train ...**

@@ -82,9 +82,9 @@ def supervise(
     ----------
     split : a dataset, read.
     choice : ``labels``; ``pseudo-labels``, the terms that at least 20 and at most a fifth of the
-        training items contain; ``pairs``, where an image is similar to its own text only; or a
-        file of relevance judgments. Defaults to labels if there are any, else to pairs, or to
-        pseudo-labels for methods that do not learn from pairs.
+        training items contain; ``pairs``, where an image is similar only to its own text and to
+        equal texts; or a file of relevance judgments. Defaults to labels if there are any, else to
+        pairs, or to pseudo-labels for methods that do not learn from pairs.
     pseudo_labels_file : terms to use as labels, one per line, instead of those that qualify.
     needed : whether the method uses supervision (``Hasher.needs_labels``).
     pairs_suffice : whether the method can learn from pairs (``Hasher.learns_from_pairs``).
