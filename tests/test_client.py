@@ -237,3 +237,18 @@ def test_judgments_are_stored_in_the_collection(both):
         client.judge("sea", item="nobody", fits=True)
     with pytest.raises(InputError, match="A token is required"):
         Client(client.url).judge("sea", item="scene 3", fits=True)
+
+
+def test_duplicates_are_those_of_the_collection(both):
+    client, collection, scenes = both
+    mirrored = scenes.images[7][:, ::-1]
+    collection.add([{"key": "mirrored", "image": mirrored, "text": "sea"}])
+    found = client.duplicates()
+    assert found == [
+        replace(group, items=tuple(replace(item, path="") for item in group.items))
+        for group in collection.duplicates()
+    ]
+    assert ("scene 7", "mirrored") in [group.keys for group in found]
+    collection.delete("mirrored")
+    with pytest.raises(InputError, match="the default max_distance, got 3"):
+        client.duplicates(3)

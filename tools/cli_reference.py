@@ -14,7 +14,18 @@ from corrhash.cli import app
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 COLLECTION_COMMANDS = (
-    *("index", "search", "serve", "info", "export", "update", "delete", "copy", "repair"),
+    *(
+        "index",
+        "search",
+        "serve",
+        "info",
+        "export",
+        "update",
+        "delete",
+        "duplicates",
+        "copy",
+        "repair",
+    ),
 )
 PAGES = {"cli.md": "Command line", "cli_collections.md": "Command line: collections"}
 WIDTH = 100

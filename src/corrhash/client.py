@@ -16,6 +16,7 @@ import urllib3
 from corrhash._progress import report
 from corrhash.collection.base import (
     Added,
+    DuplicateGroup,
     Match,
     Query,
     SearchableCollection,
@@ -155,6 +156,33 @@ class Client(SearchableCollection):
             value = base64.b64encode(_png(value)).decode()
         content = {query.kind: value, "item": item, "fits": fits, "find": find}
         self._call_json("POST", "/judgments", content)
+
+    def duplicates(self, max_distance: int | None = None) -> list[DuplicateGroup]:
+        """Return groups of equal images; see :meth:`SearchableCollection.duplicates`.
+
+        A service compares images every ten minutes at most, so recent changes can be missing. Of a
+        group, it describes the first 100 items.
+        """
+        if max_distance is not None:
+            raise InputError(
+                "A service compares images with the default max_distance, got "
+                f"{max_distance!r}. Compare in the collection itself: Collection.open(uri)."
+            )
+        groups, offset = list[DuplicateGroup](), 0
+        while offset is not None:
+            answer = self._call("GET", f"/duplicates?offset={offset}")
+            if not answer["ready"]:
+                continue  # each request waits for some seconds
+            groups += [
+                DuplicateGroup(
+                    tuple(item["id"] for item in group["items"]),
+                    tuple(map(_item, group["items"])),
+                    group["similarity"],
+                )
+                for group in answer["groups"]
+            ]
+            offset = answer["next_offset"]
+        return groups
 
     def get(self, key: str, fields: Sequence[str] = SHOWN) -> Item:
         """Return an item with the given fields; the service publishes neither path nor codes."""

@@ -204,3 +204,19 @@ def test_verbs_on_milvus(photos, model, tmp_path):
         printed = run("index", uri, moved, "--prune", *how).output
         assert "0 new, 5 unchanged, 1 pruned" in printed
         assert "1 deleted; 4 items" in run("delete", uri, "--where", "year = 2015").output
+
+
+def test_duplicates_are_listed_and_kept(collection, photos, model):
+    assert "0 groups of 0 items" in run("duplicates", collection).output
+    shutil.copy(photos / "0.png", photos / "copy of 0.png")
+    run("index", collection, photos)
+    printed = run("duplicates", collection).output
+    assert "1 group of 2 items that show the same image" in printed
+    assert (
+        f"Nothing was deleted. To keep the first item of group 1: corrhash delete {collection}"
+        in (" ".join(printed.split()))
+    )
+    assert "'copy of 0.png'" in printed
+    groups = json.loads(run("duplicates", collection, "--json", "--max-distance", 0).stdout)
+    assert groups == [{"keys": ["0.png", "copy of 0.png"], "similarity": 1.0}]
+    assert len(Collection.open(collection)) == 7

@@ -513,3 +513,50 @@ def test_responses_name_unknown_words(service):
     )
     by_key = service.post("/api/v1/search/key", json={"key": "scene 7"}).json()
     assert by_key["message"] == ""
+
+
+def test_duplicates_are_compared_in_the_background(collection, tmp_path, generous, monkeypatch):
+    photos = Collection.create("memory:", collection.model)
+    picture = np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)
+    pictures = [picture, picture[:, ::-1], picture[::-1]]
+    photos.add({"key": key, "image": one} for key, one in zip("abc", pictures, strict=True))
+    go, calls = threading.Event(), []
+
+    def compare(max_distance=None, compare=photos.duplicates):
+        calls.append(max_distance)
+        assert go.wait(60)
+        return compare(max_distance)
+
+    monkeypatch.setattr(photos, "duplicates", compare)
+    monkeypatch.setattr("corrhash.service.duplicates.SECONDS_WAITED", 0.01)
+    with TestClient(create_app(photos, generous)) as client:
+        empty = {"ready": False, "total": 0, "groups": [], "next_offset": None}
+        assert client.get("/api/v1/duplicates").json() == empty
+        assert client.get("/api/v1/duplicates").json() == empty
+        go.set()
+        while not (answer := client.get("/api/v1/duplicates").json())["ready"]:
+            pass
+        assert calls == [None]
+        (group,) = answer["groups"]
+        assert [item["key"] for item in group["items"]] == ["a", "b"]
+        assert (answer["total"], group["n_items"], answer["next_offset"]) == (1, 2, None)
+        photos.delete("b")  # the result is kept, deleted items are not shown
+        assert client.get("/api/v1/duplicates").json()["groups"] == []
+        assert client.get("/api/v1/duplicates", params={"offset": 5}).json()["groups"] == []
+
+
+def test_large_collections_are_not_compared(collection, generous, monkeypatch):
+    monkeypatch.setattr("corrhash.service.duplicates.MAX_COMPARED", 5)
+    with TestClient(create_app(collection, generous)) as client:
+        answer = client.get("/api/v1/duplicates")
+    assert answer.status_code == 422
+    assert "A service compares at most 5 items, and this collection has 60" in answer.text
+
+
+def test_the_reason_of_a_failed_comparison_is_reported(collection, generous):
+    texts = Collection.create("memory:", collection.model)
+    texts.add([{"key": "a", "text": "sea"}])
+    with TestClient(create_app(texts, generous)) as client:
+        answer = client.get("/api/v1/duplicates")
+    assert answer.status_code == 422
+    assert "No item in this collection has an image to compare" in answer.json()["error"]

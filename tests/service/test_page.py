@@ -542,3 +542,20 @@ def test_accessibility_and_layout(new_page, url, scheme, size):
     page.locator("#results .open").first.click()
     page.locator("#viewer-picture:not([aria-busy])").wait_for()
     check()
+
+
+def test_duplicates_have_a_page(new_page, collection, generous):
+    photos = Collection.create("memory:", collection.model)
+    picture = np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)
+    pictures = [picture, picture[:, ::-1], picture[::-1]]
+    photos.add({"key": f"{row}.jpg", "image": one} for row, one in enumerate(pictures))
+    with running(create_app(photos, generous)) as url:
+        page = new_page(url)
+        page.get_by_role("link", name="Find duplicates").click()
+        page.wait_for_selector("#groups .card")
+        assert page.locator("#status").text_content() == "1 group"
+        assert page.locator("#groups .key").all_text_contents() == ["0.jpg", "1.jpg"]
+        assert page.locator("#groups h2").text_content().startswith("2 pictures, similarity ")
+        page.locator("#groups a").first.click()
+        page.wait_for_selector("#results .card")
+        assert page.locator("#query-title").text_content() == "Similar to 0.jpg"

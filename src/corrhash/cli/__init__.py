@@ -53,6 +53,7 @@ VERBS = (
     storage.export,
     items.update,
     items.delete,
+    items.duplicates,
     storage.copy,
     storage.repair,
     study.run,

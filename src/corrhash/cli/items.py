@@ -1,8 +1,9 @@
-"""Commands that change the items of a collection: update and delete."""
+"""Commands for the items of a collection: update, delete and duplicates."""
 
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterable
 from itertools import chain
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from corrhash.cli.collections import about_of, open_collection
 from corrhash.cli.options import (
@@ -21,7 +24,7 @@ from corrhash.cli.options import (
     MethodOption,
     ModelOption,
 )
-from corrhash.cli.output import print_line, print_skipped, progress_bars
+from corrhash.cli.output import out, print_line, print_skipped, progress_bars
 from corrhash.errors import InputError
 
 
@@ -136,6 +139,51 @@ def delete(
         typer.confirm(f"Delete {n:,} of {total:,} items from {collection}?", abort=True)
     n = delete_items(index, keys or None, where)
     print_line(f"{n:,} deleted; {len(index):,} items in {collection}")
+
+
+def duplicates(
+    collection: CollectionArgument,
+    max_distance: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Largest Hamming distance of image codes.  [default: a quarter of the code "
+            "length; an eighth in a collection without a model]",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the groups as JSON.")] = False,
+    model: ModelOption = None,
+    method: MethodOption = None,
+) -> None:
+    """List groups of items that show the same image. Nothing is deleted.
+
+    Copies that were resized, re-encoded, mirrored or cropped by up to a tenth are found. Pairs with
+    similar codes are verified on the stored images; **similarity** is their correlation, the lowest
+    one of each group. In a collection without a model, codes alone are compared.
+
+    Example: corrhash duplicates photos
+    """
+    opened = open_collection(collection, model, method)
+    with progress_bars():
+        groups = opened.duplicates(max_distance)
+    if as_json:
+        plain = [{"keys": group.keys, "similarity": group.similarity} for group in groups]
+        sys.stdout.write(json.dumps(plain) + "\n")
+        return
+    n_items = sum(len(group.items) for group in groups)
+    plural = "group" if len(groups) == 1 else "groups"
+    print_line(f"{len(groups):,} {plural} of {n_items:,} items that show the same image")
+    if not groups:
+        return
+    table = Table(box=None, pad_edge=False)
+    for name, justify in (("", "right"), ("similarity", "right"), ("keys", "left")):
+        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for number, group in enumerate(groups, start=1):
+        similarity = "" if group.similarity is None else f"{group.similarity:.3f}"
+        table.add_row(*map(Text, (str(number), similarity, "\n".join(group.keys))))
+    out.print(table, highlight=False)
+    command = ["corrhash", "delete", collection, *groups[0].keys[1:]]
+    print_line(f"Nothing was deleted. To keep the first item of group 1: {shlex.join(command)}")
 
 
 def _on_terminal() -> bool:

@@ -49,6 +49,28 @@ class Match:
 
 
 @dataclass(frozen=True)
+class DuplicateGroup:
+    """Items that show the same image.
+
+    Parameters
+    ----------
+    ids : ids of the items, ascending.
+    items : the items, without thumbnails.
+    similarity : lowest correlation of pixels by which they were joined; None if only their codes
+        were compared.
+    """
+
+    ids: tuple[int, ...]
+    items: tuple[Item, ...]
+    similarity: float | None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Keys of the items; the first one was added first."""
+        return tuple(item.key for item in self.items)
+
+
+@dataclass(frozen=True)
 class Added:
     """Counts of written items; ``skipped`` maps the key of each skipped item to the reason.
 
@@ -322,6 +344,19 @@ class SearchableCollection(ABC):
 
     @abstractmethod
     def _judge(self, query: Query, item: str, fits: bool | None, find: str) -> None: ...
+
+    @abstractmethod
+    def duplicates(self, max_distance: int | None = None) -> list[DuplicateGroup]:
+        """Return groups of items that show the same image; nothing is deleted.
+
+        Copies that were resized, re-encoded, mirrored or cropped by up to a tenth are found.
+
+        Parameters
+        ----------
+        max_distance : largest Hamming distance of image codes; by default a quarter of the code
+            length. Pairs within it are verified on the stored images. A collection without a model
+            compares codes alone, by default up to an eighth of the code length.
+        """
 
     @abstractmethod
     def get(self, key: str, fields: Sequence[str] = SHOWN) -> Item:

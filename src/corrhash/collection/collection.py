@@ -12,7 +12,14 @@ from corrhash._files import absolute_path
 from corrhash._progress import report, steps_of
 from corrhash.codes import Codes
 from corrhash.collection.adding import add_batch, check_preview_size, preview_size_of, root_of
-from corrhash.collection.base import Added, Match, Query, SearchableCollection, SearchOptions
+from corrhash.collection.base import (
+    Added,
+    DuplicateGroup,
+    Match,
+    Query,
+    SearchableCollection,
+    SearchOptions,
+)
 from corrhash.collection.creating import MODEL_FOLDER, creating_in
 from corrhash.collection.deleting import delete_items, prune
 from corrhash.collection.judging import (
@@ -263,6 +270,12 @@ class Collection(SearchableCollection):
     ) -> int:
         """Delete items by key, filter or both; see :meth:`SearchableCollection.delete`."""
         return delete_items(self.index, keys, where, dry_run=dry_run)
+
+    def duplicates(self, max_distance: int | None = None) -> list[DuplicateGroup]:
+        """Return groups of equal images; see :meth:`SearchableCollection.duplicates`."""
+        from corrhash.collection.duplicates import find_duplicates
+
+        return find_duplicates(self.index, max_distance)
 
     def prune(self, folder: str | Path) -> int:
         """Delete the items whose files were below a folder and are gone; return how many.

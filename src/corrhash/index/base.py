@@ -293,10 +293,10 @@ def check_k(k: int, name: str = "k") -> int:
     return int(k)
 
 
-def check_radius(radius: int | None) -> int | None:
+def check_radius(radius: int | None, name: str = "radius") -> int | None:
     """Return a largest distance as an int; None means no limit."""
     if radius is not None and (not isinstance(radius, (int, np.integer)) or radius < 0):
-        raise ParameterError("radius", f"must be a non-negative integer, got {radius!r}.")
+        raise ParameterError(name, f"must be a non-negative integer, got {radius!r}.")
     return None if radius is None else int(radius)
 
 

@@ -23,6 +23,7 @@ from corrhash.errors import InputError
 from corrhash.index.time_limit import time_limit
 from corrhash.service.auth import require_token
 from corrhash.service.direct import DirectRoute, DirectRoutes
+from corrhash.service.duplicates import add_duplicates_route
 from corrhash.service.errors import error_handlers
 from corrhash.service.images import BINARY, NOT_FOUND, ItemId, add_image_routes
 from corrhash.service.limits import MAX_ITEMS, MAX_RESPONSE, MEGABYTE, Limits
@@ -131,6 +132,7 @@ def create_app(
     api = APIRouter(prefix="/api/v1", responses=ERRORS)
     writable = [Depends(require_token(token))]
     resizer = add_image_routes(api, collection, limits, originals=originals)
+    add_duplicates_route(api, collection)
 
     async def find_by_text(search: TextSearch, client: str) -> bytes:
         return await service.search("text", search.text, search.options(), client)
@@ -272,6 +274,10 @@ def create_app(
     @app.get("/", include_in_schema=False)
     async def page(request: Request) -> Response:
         return await files.get_response("index.html", request.scope)
+
+    @app.get("/duplicates", include_in_schema=False)
+    async def duplicates_page(request: Request) -> Response:
+        return await files.get_response("duplicates.html", request.scope)
 
     app.include_router(api)
     app.mount("/static", GZipMiddleware(files), name="static")

@@ -190,6 +190,25 @@ class SearchResponse(_Schema):
     milliseconds: float = Field(description="Time from request to response, in the service.")
 
 
+class DuplicateGroupResponse(_Schema):
+    """Items that show the same image."""
+
+    items: list[ItemResponse] = Field(description="The first 100 items.")
+    n_items: int = Field(description="Number of items when they were compared.")
+    similarity: float | None = Field(
+        description="Lowest correlation of their pixels; null if only codes were compared."
+    )
+
+
+class DuplicatesResponse(_Schema):
+    """A page of groups of items that show the same image."""
+
+    ready: bool = Field(description="Whether the images have been compared.")
+    total: int = Field(description="Number of groups.")
+    groups: list[DuplicateGroupResponse]
+    next_offset: int | None = Field(description="Offset of the next page, if there is one.")
+
+
 class NewItem(_Schema):
     """An item to add, or to replace the one with the same key."""
 
