@@ -206,3 +206,13 @@ def test_planes_round_trip(n_bits, n):
     codes = Codes.from_continuous(np.random.default_rng(0).standard_normal((n, n_bits)))
     again = Codes.from_planes(codes.planes(), n_bits)
     np.testing.assert_array_equal(again.packed, codes.packed)
+
+
+def test_codes_are_written_in_hexadecimal_digits():
+    assert Codes.from_hex(["01f3"], 16).hex() == ["01f3"]
+    three = Codes(np.array([[1, 2], [0xAB, 0], [0xFF, 0x0F]], np.uint8), 12)
+    assert three.hex() == ["0102", "ab00", "ff0f"]
+    with pytest.raises(InputError, match="A code of 16 bits must have 4 hexadecimal digits, got 3"):
+        Codes.from_hex(["01f"], 16)
+    with pytest.raises(InputError, match="hexadecimal digits only, got '01xy'"):
+        Codes.from_hex(["01xy"], 16)

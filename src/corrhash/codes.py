@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,34 @@ class Codes:
         packed = np.packbits(bits, axis=1, bitorder="little")
         packed.flags.writeable = False  # saves a copy: no one else has a reference
         return cls(packed, bits.shape[1])
+
+    @classmethod
+    def from_hex(cls, digits: Sequence[str], n_bits: int) -> Codes:
+        """Read codes in hexadecimal digits, two per byte.
+
+        >>> Codes.from_hex(["01f3", "ff00"], 16).hex()
+        ['01f3', 'ff00']
+        """
+        width = (check_n_bits(n_bits) + 7) // 8
+        packed = np.empty((len(digits), width), dtype=np.uint8)
+        for row, code in enumerate(digits):
+            if len(code) != 2 * width:
+                raise InputError(
+                    f"A code of {n_bits} bits must have {2 * width} hexadecimal digits, got "
+                    f"{len(code)}."
+                )
+            try:
+                packed[row] = np.frombuffer(bytes.fromhex(code), dtype=np.uint8)
+            except ValueError as error:
+                raise InputError(
+                    f"A code must have hexadecimal digits only, got {code[:80]!r}."
+                ) from error
+        return cls(packed, n_bits)
+
+    def hex(self) -> list[str]:
+        """Return each code in hexadecimal digits, two per byte."""
+        digits, n_digits = self.packed.tobytes().hex(), 2 * self.packed.shape[1]
+        return [digits[start : start + n_digits] for start in range(0, len(digits), n_digits)]
 
     def signs(self) -> NDArray[np.int8]:
         """Return the codes as an (n, n_bits) array of -1 and +1."""

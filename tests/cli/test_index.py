@@ -79,3 +79,28 @@ def test_offline_refuses_a_download(photos, tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("CORRHASH_OFFLINE")
     arguments = ("index", tmp_path / "album", photos, "--encoder", "onnx:a/clip", "--offline")
     assert "onnx:a/clip is not on this machine" in fail(monkeypatch, capsys, *arguments)
+
+
+def test_ready_codes_need_no_model(tmp_path, monkeypatch, capsys):
+    table, collection = tmp_path / "hashes.csv", tmp_path / "hashes"
+    table.write_text("key,image_code,year\na.jpg,00ff,2015\nb.jpg,01ff,2016\nc.jpg,ff00,2017\n")
+    assert "3 new" in run("index", collection, table, "--codes").output
+    table.write_text("key,image_code\nd.jpg,03ff\n")
+    assert "1 new" in run("index", collection, table).output  # it has no model
+    found = json.loads(run("search", collection, "--code", "00FF", "--json").stdout)
+    assert [(one["key"], one["distance"]) for one in found[:3]] == [
+        ("a.jpg", 0),
+        ("b.jpg", 1),
+        ("d.jpg", 2),
+    ]
+    found = run("search", collection, "--key", "c.jpg", "--where", "year < 2017").output
+    assert "a.jpg" in found
+    assert "1 group of 3 items" in run("duplicates", collection, "--max-distance", 1).output
+    message = fail(monkeypatch, capsys, "search", collection, "boat")
+    assert "ready codes and no model, so texts" in message
+    (tmp_path / "none.csv").write_text("key,text\na,boat\n")
+    other = ("index", tmp_path / "other", tmp_path / "none.csv", "--codes")
+    message = fail(monkeypatch, capsys, *other)
+    assert "No codes found in" in message
+    assert "'a' has none" in message
+    assert not (tmp_path / "other").exists()

@@ -6,7 +6,6 @@ import threading
 import numpy as np
 import pytest
 
-from corrhash import Codes
 from corrhash.collection import SearchOptions
 from corrhash.collection.search import find_pages
 from corrhash.errors import InputError
@@ -17,8 +16,6 @@ from corrhash.service.search import (
     SearchRequest,
     SearchService,
     TextEncoder,
-    from_hex,
-    to_hex,
 )
 
 
@@ -75,14 +72,6 @@ def test_batch_sizes_are_observed(collection, size):
     service.search_all([SearchRequest("text", "sea", SearchOptions())] * size)
     assert seen == [size]
     service.close()
-
-
-def test_codes_are_written_in_hexadecimal_digits():
-    assert to_hex(from_hex("01f3", 16)) == ["01f3"]
-    three = Codes(np.array([[1, 2], [0xAB, 0], [0xFF, 0x0F]], np.uint8), 12)
-    assert to_hex(three) == ["0102", "ab00", "ff0f"]
-    with pytest.raises(InputError, match="A code of 16 bits must have 4 hexadecimal digits, got 3"):
-        from_hex("01f", 16)
 
 
 def test_no_search_waits_for_the_filter_of_another_client(service, monkeypatch):

@@ -22,7 +22,7 @@ from corrhash.cli.output import print_line
 from corrhash.errors import InputError
 
 if TYPE_CHECKING:  # heavy modules are imported by the commands that need them, to keep --help fast
-    from corrhash.collection import Collection, Match
+    from corrhash.collection import Collection
 
 
 def search(
@@ -31,6 +31,9 @@ def search(
     image: Annotated[Path | None, typer.Option(metavar="FILE", help="Query image.")] = None,
     key: Annotated[
         str | None, typer.Option(help="Search for items similar to the item with this key.")
+    ] = None,
+    code: Annotated[
+        str | None, typer.Option(metavar="HEX", help="Query code in hexadecimal digits.")
     ] = None,
     find: Annotated[str, typer.Option(help="Codes of items to search: image or text.")] = "image",
     k: Annotated[int, typer.Option("--k", "-k", help="Maximum number of matches.")] = 10,
@@ -75,21 +78,26 @@ def search(
 
     Example: corrhash search photos "two dogs" --where "year >= 2015" --sheet dogs.jpg
     """
+    from corrhash.codes import Codes
     from corrhash.contact_sheet import check_sheet_name
 
     words = " ".join(text or []) or None
-    queries = {"TEXT": words, "--image": image, "--key": key}
+    queries = {"TEXT": words, "--image": image, "--key": key, "--code": code}
     given = [name for name, query in queries.items() if query is not None]
     if len(given) != 1:
         got = " and ".join(given) or "none of them"
-        raise InputError(f"Pass exactly one of TEXT, --image FILE and --key KEY, got {got}.")
+        raise InputError(
+            f"Pass exactly one of TEXT, --image FILE, --key KEY and --code HEX, got {got}."
+        )
     if sheet is not None:
         check_sheet_name(sheet)
     opened = open_collection(collection, model, method, allow_download=allow_download)
-    matches: list[Match] = opened.search(
+    codes = None if code is None else Codes.from_hex([code.lower()], opened.n_bits)
+    matches: list[Any] = opened.search(
         words,
         image=image,
         key=key,
+        codes=codes,
         find=find,
         k=k,
         where=where,
@@ -99,7 +107,9 @@ def search(
         min_probability=min_probability,
         thumbnails=sheet is not None,
     )
-    title = words or key or str(image)
+    if codes is not None:
+        (matches,) = matches
+    title = words or key or code or str(image)
     if sheet is not None and matches:
         write_sheet(sheet, title, image, matches)
     if as_json:

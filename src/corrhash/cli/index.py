@@ -29,7 +29,9 @@ from corrhash.cli.output import print_line, print_skipped, progress_bars
 from corrhash.errors import InputError
 
 if TYPE_CHECKING:  # heavy modules are imported by the commands that need them, to keep --help fast
+    from corrhash.codes import Codes
     from corrhash.collection import Added, Collection
+    from corrhash.datasets.records import Record
     from corrhash.model import Model, TrainingRun
 
 ENCODER_BITS = 256
@@ -104,6 +106,13 @@ def index(
             help="Read shard I of N, counted from 0. Set automatically under torchrun.",
         ),
     ] = None,
+    codes: Annotated[
+        bool,
+        typer.Option(
+            "--codes",
+            help="Store the codes that another program computed. A new collection has no model.",
+        ),
+    ] = False,
     device: DeviceOption = None,
     method: Annotated[
         str | None,
@@ -132,12 +141,17 @@ def index(
     Several processes, on one or more machines, can fill the same collection: give each its own
     **--shard**.
 
+    With **--codes**, codes are stored as they are: those of the columns **image_code** and
+    **text_code** of a table, in hexadecimal digits, or of the arrays **image**, **text** and
+    **keys** of a .npz file. Without a model, a collection is searched by key or code.
+
     With **--encoder**, you can search images by text without captions and without training.
 
     Example: corrhash index photos ~/Pictures --model model
     """
     from corrhash.collection.source import open_source
     from corrhash.datasets.formats import Shard
+    from corrhash.methods.ready_codes import ReadyCodes
 
     _check_encoder_options(encoder, bits, model)
 
@@ -152,14 +166,17 @@ def index(
     if own.index and model is not None:
         _wait_for(collection)
     with progress_bars(), caching_in(cache):
-        if encoder is not None:
+        if codes and model is None and not _exists(collection):
+            target = _codes_target(collection, source, store_continuous)
+        elif encoder is not None:
             target = _encoder_target(
                 collection, source, encoder, bits, method or "itq", store_continuous
             )
         else:
             opening: dict[str, Any] = {"method": method, "allow_download": allow_download}
             target = _target(collection, source, model, store_continuous, **opening)
-        how: dict[str, Any] = {"part": part, "features": features, "shard": own}
+        codes = codes or isinstance(target.model.hasher, ReadyCodes)
+        how: dict[str, Any] = {"part": part, "features": features, "shard": own, "codes": codes}
         found = open_source(source, target.model.reader, **how, **target.dataset_options)
         if not own.index:
             _print_content(source)
@@ -253,6 +270,43 @@ def _encoder_target(
     model = encoder_model(encoder, records, bits or ENCODER_BITS, method)
     how: dict[str, Any] = {"store_continuous": store_continuous, "root": _root(source)}
     return _Target(model, options, partial(Collection.create, uri, model, **how))
+
+
+def _exists(uri: str) -> bool:
+    from corrhash.index import engine_of
+
+    check_durable(uri)
+    return engine_of(uri).look(uri) is not None
+
+
+def _codes_target(uri: str, source: str, store_continuous: bool) -> _Target:
+    """Return a collection without a model, for codes as long as the first one of the source."""
+    from corrhash.collection import Collection
+    from corrhash.collection.source import open_source
+    from corrhash.datasets import Reader
+    from corrhash.datasets.records import UnreadableRecord
+    from corrhash.methods.ready_codes import ReadyCodes
+    from corrhash.model import Model
+
+    reason = "it is empty"
+    for record in open_source(source, Reader(), codes=True).records:
+        if isinstance(record, UnreadableRecord):
+            reason = record.reason
+        elif (code := _ready_code(record)) is not None:
+            how: dict[str, Any] = {"store_continuous": store_continuous, "root": _root(source)}
+            create = partial(Collection.create, uri, n_bits=code.n_bits, **how)
+            return _Target(Model(ReadyCodes(code.n_bits)), {}, create)
+        else:
+            reason = f"{record.key!r} has none"
+    raise InputError(
+        f"No codes found in {source}: {reason}. Save them in the columns image_code or text_code "
+        "of a table, or as the arrays image or text."
+    )
+
+
+def _ready_code(record: Record) -> Codes | None:
+    code: Codes | None = record.text_code if record.image_code is None else record.image_code
+    return code
 
 
 def _root(source: str) -> Path:

@@ -239,7 +239,7 @@ def train(
         return
     hasher = _with_training(hasher, checkpoint=None)
     training = TrainingRun(location, seed, options, supervised.name, split.fingerprint)
-    calibration = _calibration(hasher, split, supervised)
+    calibration, note = _calibration(hasher, split, supervised)
     Model(hasher, split.reader or Reader(), training, calibration).save(folder)
     run.remove()
     _write_history(hasher, folder)
@@ -250,6 +250,7 @@ def train(
     print_line(
         f"Trained {type(hasher).__name__}, {bits} bits, in {seconds:.1f} s{_validation(hasher)}."
     )
+    print_line(note)
     print_line(f"Model: {folder}")
     command = ["corrhash", "evaluate", str(folder), dataset]
     command += ["--method", method] if ":" in method else []
@@ -261,8 +262,8 @@ def train(
 
 def _calibration(
     hasher: Hasher, split: RetrievalSplit, supervised: Supervision
-) -> Calibration | None:
-    """Calibrate a model and print its error, or the reason why that is impossible."""
+) -> tuple[Calibration | None, str]:
+    """Calibrate a model; return its error too, or the reason why that is impossible."""
     from corrhash.calibration import calibrate
 
     kind = "pseudo-labels" if supervised.pseudo_labels else "labels"
@@ -270,11 +271,9 @@ def _calibration(
     try:
         found = calibrate(hasher, dataclasses.replace(split, pairs=pairs), kind)
     except InputError as error:
-        print_line(str(error))
-        return None
+        return None, str(error)
     errors = [f"{name} {one.error:.3f}" for name, one in found.directions.items()]
-    print_line(f"Expected calibration error by direction: {', '.join(errors)}.")
-    return found
+    return found, f"Expected calibration error by direction: {', '.join(errors)}."
 
 
 BETTER = (

@@ -10,8 +10,8 @@ from typing import Any, TypeVar, cast
 
 from corrhash._files import absolute_path
 from corrhash._progress import report, steps_of
-from corrhash.codes import Codes
-from corrhash.collection.adding import add_batch, check_preview_size, preview_size_of, root_of
+from corrhash.codes import Codes, check_n_bits
+from corrhash.collection.adding import add_batch, check_preview_size, root_of
 from corrhash.collection.base import (
     Added,
     DuplicateGroup,
@@ -20,10 +20,10 @@ from corrhash.collection.base import (
     SearchableCollection,
     SearchOptions,
 )
+from corrhash.collection.copying import copy_collection
 from corrhash.collection.creating import MODEL_FOLDER, creating_in
 from corrhash.collection.deleting import delete_items, prune
 from corrhash.collection.judging import (
-    KIND,
     Judgment,
     as_verdict,
     of_image,
@@ -37,11 +37,11 @@ from corrhash.datasets.images import PREVIEW_SIZE
 from corrhash.datasets.records import Record, UnreadableRecord, as_record, dataset_records
 from corrhash.errors import InputError
 from corrhash.index import ENGINES, FOLDER, CodeIndex, engine_of
-from corrhash.index.base import checksum
 from corrhash.index.filters import Filter
 from corrhash.index.items import SHOWN, Item
 from corrhash.index.ranking import Ranking
 from corrhash.methods.base import Hasher
+from corrhash.methods.ready_codes import READY_CODES, ReadyCodes
 from corrhash.model import Model, as_model
 
 T = TypeVar("T")
@@ -80,8 +80,9 @@ class Collection(SearchableCollection):
     def create(
         cls,
         uri: str | Path,
-        model: Model | str | Path,
+        model: Model | str | Path | None = None,
         *,
+        n_bits: int | None = None,
         store_continuous: bool = False,
         preview_size: int = PREVIEW_SIZE,
         root: str | Path = ".",
@@ -92,14 +93,16 @@ class Collection(SearchableCollection):
         ----------
         uri : ``memory:``, a new or empty folder, or ``milvus://host:port/name``.
         model : the model that encodes items and queries, or its folder. ``Model(hasher)`` wraps a
-            fitted hasher. A collection in a folder keeps a copy.
+            fitted hasher. A collection in a folder keeps a copy. Without a model, items must have
+            ready codes, see :class:`Record`.
+        n_bits : code length of a collection without a model.
         store_continuous : also store continuous codes, two bytes per bit, for more accurate
             re-ranking.
         preview_size : longest side of the stored images, 256 to 2048 pixels.
         root : folder that the paths of image files are stored relative to if they lie below it,
             so that it can be moved (:meth:`set_root`); the current folder by default.
         """
-        uri, model = str(uri), as_model(model)
+        uri, model = str(uri), _model_or_ready_codes(model, n_bits)
         engine = engine_of(uri)
         if engine.look(uri) is not None:
             raise InputError(
@@ -146,12 +149,15 @@ class Collection(SearchableCollection):
         if about is None:
             raise InputError(f"No collection at {uri}. Create one with corrhash index.")
         if model is None:
-            if engine is not ENGINES[FOLDER]:
+            if about.get("method") == READY_CODES:
+                model = Model(ReadyCodes(about["n_bits"]))
+            elif engine is not ENGINES[FOLDER]:
                 raise InputError(
                     f"The collection at {uri} does not contain its model. Pass it: --model on the "
                     "command line, model= in Python."
                 )
-            model = Path(uri) / MODEL_FOLDER
+            else:
+                model = Path(uri) / MODEL_FOLDER
         model = as_model(model, method, allow_download=allow_download)
         _check_fingerprint(uri, about, model)
         return cls(uri, engine.open(uri, model.n_bits), model)
@@ -275,7 +281,8 @@ class Collection(SearchableCollection):
         """Return groups of equal images; see :meth:`SearchableCollection.duplicates`."""
         from corrhash.collection.duplicates import find_duplicates
 
-        return find_duplicates(self.index, max_distance)
+        by_code = isinstance(self.model.hasher, ReadyCodes)
+        return find_duplicates(self.index, max_distance, by_code=by_code)
 
     def prune(self, folder: str | Path) -> int:
         """Delete the items whose files were below a folder and are gone; return how many.
@@ -335,35 +342,7 @@ class Collection(SearchableCollection):
 
     def copy_to(self, uri: str | Path) -> Collection:
         """Copy the collection to another URI and verify it; repeat the call if interrupted."""
-        uri = str(uri)
-        if engine_of(uri).look(uri) is None:
-            copy = Collection.create(
-                uri,
-                self.model,
-                store_continuous=self.stores_continuous,
-                preview_size=preview_size_of(self.index),
-                root=self.root,
-            )
-        elif Path(uri).resolve() == Path(self.uri).resolve():
-            raise InputError("The destination is the collection itself. Copy to a new URI.")
-        else:
-            copy = Collection.open(uri, self.model)
-        total, done = len(self), 0
-        for entries in self.index.batches():
-            codes = {name: (entries.rows[name], of) for name, of in entries.codes.items()}
-            copy.index.upsert(entries.ids, codes, entries.items)
-            done += len(entries)
-            report("Copying", done, max(total, done))
-        known = len(copy.index.records(KIND))  # of an interrupted copy
-        copy.index.append(KIND, self.index.records(KIND)[known:])
-        ours, theirs = checksum(self.index), checksum(copy.index)
-        if ours != theirs:
-            raise InputError(
-                f"{uri} differs from {self.uri}: {len(copy):,} and {len(self):,} items, checksums "
-                f"{theirs[:12]} and {ours[:12]}. The destination already contained other items, or "
-                "one of the two collections changed while copying. Copy to a new URI."
-            )
-        return copy
+        return copy_collection(self, str(uri))
 
 
 def _batches(values: Iterable[T], size: int) -> Iterator[list[T]]:
@@ -381,6 +360,16 @@ def _batches(values: Iterable[T], size: int) -> Iterator[list[T]]:
         raise
     if batch:
         yield batch
+
+
+def _model_or_ready_codes(model: Model | str | Path | None, n_bits: int | None) -> Model:
+    """Return the model of a new collection; without one, what stands for it."""
+    if (model is None) == (n_bits is None):
+        raise InputError(
+            "Pass either the model that encodes items, or n_bits, the length of ready codes; got "
+            f"{'neither' if model is None else 'both'}."
+        )
+    return Model(ReadyCodes(check_n_bits(n_bits))) if model is None else as_model(model)
 
 
 def _check_fingerprint(uri: str, about: Mapping[str, Any], model: Model) -> None:

@@ -22,6 +22,7 @@ from corrhash.datasets.images import PREVIEW_SIZE, n_threads, open_image, previe
 from corrhash.datasets.records import Record
 from corrhash.errors import InputError
 from corrhash.index.items import Item
+from corrhash.methods.ready_codes import NO_CODE, ReadyCodes
 from corrhash.model import Model
 
 MakePreview = Callable[[Image.Image], bytes]
@@ -129,12 +130,27 @@ def encode_records(
     reasons: dict[int, str] = {}
     thumbnails: dict[int, bytes] = {}
     modalities = {"image": _Modality(), "text": _Modality()}
-    _copy_images(contents, known, modalities["image"], thumbnails)
     make_preview = partial(preview, size=preview_size)
+    _take_ready_codes(records, model, make_preview, modalities, thumbnails, reasons)
+    if isinstance(model.hasher, ReadyCodes):
+        return _collected(records, modalities, thumbnails, reasons, model.n_bits, store_continuous)
+    _copy_images(contents, known, modalities["image"], thumbnails)
     _encode_images(records, model, contents, make_preview, modalities["image"], thumbnails, reasons)
     lost = set(reasons)
     _encode_feature_vectors(records, model, make_preview, modalities["image"], thumbnails, reasons)
     _encode_texts(records, model, modalities["text"], reasons, lost)
+    return _collected(records, modalities, thumbnails, reasons, model.n_bits, store_continuous)
+
+
+def _collected(
+    records: list[Record],
+    modalities: Mapping[str, _Modality],
+    thumbnails: Mapping[int, bytes],
+    reasons: Mapping[int, str],
+    n_bits: int,
+    store_continuous: bool,
+) -> Encoded:
+    """Return the items of records that have a code, with their codes."""
     coded = sorted({*modalities["image"].rows, *modalities["text"].rows})
     position = {row: at for at, row in enumerate(coded)}
     fields: list[dict[str, Any]] = [{"thumbnail": thumbnails.get(row)} for row in coded]
@@ -143,7 +159,7 @@ def encode_records(
         if not modality.rows:
             continue
         at = np.array([position[row] for row in modality.rows], dtype=np.int64)
-        codes[name] = (at, Codes(np.concatenate(modality.packed), model.n_bits))
+        codes[name] = (at, Codes(np.concatenate(modality.packed), n_bits))
         if store_continuous:
             for row, packed in zip(at.tolist(), modality.continuous, strict=True):
                 fields[row][f"{name}_continuous"] = packed
@@ -152,14 +168,51 @@ def encode_records(
     return Encoded(items, codes, skipped)
 
 
+def _take_ready_codes(
+    records: list[Record],
+    model: Model,
+    make_preview: MakePreview,
+    modalities: Mapping[str, _Modality],
+    thumbnails: dict[int, bytes],
+    reasons: dict[int, str],
+) -> None:
+    """Take the codes of records that have some; their images are opened for thumbnails only."""
+    for name, modality in modalities.items():
+        codes = {row: getattr(record, f"{name}_code") for row, record in enumerate(records)}
+        ready = {row: code for row, code in codes.items() if code is not None}
+        for row, code in ready.items():
+            if code.n_bits != model.n_bits:
+                raise InputError(
+                    f"{name}_code of {records[row].key!r} has {code.n_bits} bits, but the codes of "
+                    f"this collection have {model.n_bits}. Use codes of the same length."
+                )
+        if ready:
+            packed = np.concatenate([code.packed for code in ready.values()])
+            signs = Codes(packed, model.n_bits).signs()
+            modality.add(list(ready), signs, np.ones(len(ready), dtype=bool))
+    shown = [row for row in modalities["image"].rows if _has_picture(records[row])]
+    images = LazyImages([records[row] for row in shown], make_preview)
+    if shown:
+        images.open_all()
+    thumbnails |= {shown[at]: small for at, small in images.thumbnails.items()}
+    if isinstance(model.hasher, ReadyCodes):
+        coded = {*modalities["image"].rows, *modalities["text"].rows}
+        reasons |= {row: NO_CODE for row in range(len(records)) if row not in coded}
+
+
+def _has_picture(record: Record) -> bool:
+    return record.image is not None and not record.is_vector
+
+
 def _copy_images(
     contents: Sequence[str],
     known: Mapping[str, KnownImage],
     modality: _Modality,
     thumbnails: dict[int, bytes],
 ) -> None:
+    ready = {*modality.rows}
     for row, content in enumerate(contents):
-        if content in known:
+        if content in known and row not in ready:
             image = known[content]
             modality.rows.append(row)
             modality.packed.append(image.code.packed)
@@ -216,7 +269,8 @@ def _encode_feature_vectors(
     thumbnails: dict[int, bytes],
     reasons: dict[int, str],
 ) -> None:
-    rows = [i for i, record in enumerate(records) if record.is_vector]
+    ready = {*modality.rows}
+    rows = [i for i, record in enumerate(records) if record.is_vector and i not in ready]
     if not rows:
         return
     vectors = _stack_vectors([records[row] for row in rows])
@@ -247,6 +301,7 @@ def _encode_texts(
     reasons: dict[int, str],
     lost: set[int],
 ) -> None:
+    lost = {*lost, *modality.rows}  # those with a ready code need none
     rest = [(row, record) for row, record in enumerate(records) if row not in lost]
     strings = [row for row, record in rest if record.text and record.term_vector is None]
     vectors = [row for row, record in rest if record.term_vector is not None]

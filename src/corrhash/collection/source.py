@@ -35,6 +35,7 @@ def open_source(
     options: dict[str, Any] | None = None,
     features: Path | None = None,
     shard: Shard = EVERYTHING,
+    codes: bool = False,
 ) -> RecordStream:
     """Open the records of a source.
 
@@ -47,8 +48,9 @@ def open_source(
     options : of the dataset or the file format, as in training.
     features : a file with a feature vector for each item of a table.
     shard : which part of the records this process reads.
+    codes : read ready codes from a table or from arrays.
     """
-    if dataset_location(source) in DATASETS:
+    if dataset_location(source) in DATASETS and not codes:
         if features is not None:
             raise ParameterError(
                 "features", f"{TABLES_ONLY}, but {source} is a dataset. Remove this option."
@@ -68,6 +70,12 @@ def open_source(
         if "features" not in known:
             raise ParameterError("features", f"{TABLES_ONLY}, got {source}. Remove this option.")
         how["features"] = features
+    if codes:
+        if "codes" not in known:
+            raise ParameterError(
+                "codes", f"applies to tables and arrays only, got {source}. Remove this option."
+            )
+        how["codes"] = True
     return format.read(path, shard, **how)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from corrhash._files import content_checksum
+from corrhash.codes import Codes
 from corrhash.datasets.base import PairedDataset, is_vectors
 from corrhash.datasets.images import ImageFiles
 from corrhash.errors import InputError
@@ -36,6 +37,9 @@ class Record:
     labels : class names, as a sequence or as one string separated by ``|``, ``;`` or ``,``.
     metadata : further fields to filter by: strings, numbers and booleans.
     preview : image to show when ``image`` is a feature vector: a path, bytes or a PIL image.
+    image_code, text_code : ready codes, stored as they are instead of encoding the image or the
+        text: hexadecimal digits, ``Codes`` with one row, or an array of -1 and 1, 0 and 1, or real
+        numbers, which are binarized by their sign.
 
     Examples
     --------
@@ -50,10 +54,15 @@ class Record:
     labels: Sequence[str] = ()
     metadata: Mapping[str, Value] = field(default_factory=dict)
     preview: Any = None
+    image_code: Any = None
+    text_code: Any = None
 
     def __post_init__(self) -> None:
-        if self.image is None and not self.text and self.term_vector is None:
+        given = self.image, self.text or None, self.term_vector, self.image_code, self.text_code
+        if all(value is None for value in given):
             raise InputError(f"An item needs an image or a text, got neither for {self.key!r}.")
+        for name in ("image_code", "text_code"):
+            object.__setattr__(self, name, _as_code(getattr(self, name), f"{name} of {self.key!r}"))
         if not self.key and not self.path:
             raise InputError(
                 "An item needs a key. Only images read from files have a default key, their path."
@@ -87,6 +96,8 @@ class Record:
             labels=list(dict.fromkeys((*self.labels, *other.labels))),
             metadata={**other.metadata, **self.metadata},
             preview=other.preview if self.preview is None else self.preview,
+            image_code=other.image_code if self.image_code is None else self.image_code,
+            text_code=other.text_code if self.text_code is None else self.text_code,
         )
 
     def stamp(self, path: str) -> str:
@@ -98,9 +109,10 @@ class Record:
         item = self.item()  # converts NumPy scalars to Python numbers
         about = [item.text, list(item.labels), sorted(item.metadata.items())]
         described = hashlib.sha256(json.dumps(about).encode())
-        described.update(_state(self.term_vector))
+        for value in (self.term_vector, self.text_code):
+            described.update(_state(value))
         image = hashlib.sha256(path.encode())
-        for value in (self.image, self.preview):
+        for value in (self.image, self.preview, self.image_code):
             image.update(_state(value))
         return f"{described.hexdigest()[:16]}:{image.hexdigest()[:16]}"
 
@@ -180,6 +192,36 @@ def _label_names(pairs: PairedDataset, row: int) -> list[str]:
     return [pairs.label_names[column] for column in columns]
 
 
+def _as_code(value: Any, name: str) -> Codes | None:
+    """Return one ready code, in any of the forms that :class:`Record` accepts."""
+    if value is None or isinstance(value, Codes):
+        code = value
+    elif isinstance(value, str):
+        code = Codes.from_hex([value.strip()], 4 * len(value.strip()))
+    else:
+        code = code_rows(np.asarray(value)[None], name)
+    if code is not None and len(code) != 1:
+        raise InputError(f"{name} must be one code, got {len(code)}.")
+    return code
+
+
+def code_rows(array: np.ndarray, name: str) -> Codes:
+    """Return (n, n_bits) numbers as codes: of -1 and 1, 0 and 1, or real numbers by their sign."""
+    check_signs(array, name)
+    return Codes.from_continuous(array)
+
+
+def check_signs(array: np.ndarray, name: str) -> None:
+    """Raise an error if no number is negative but some are neither 0 nor 1."""
+    if array.dtype.kind in "fiub" and array.size and array.min() >= 0:
+        other = array[(array != 0) & (array != 1)]
+        if other.size:
+            raise InputError(
+                f"{name} has no negative value but others than 0 and 1, such as {other[0]:g}. Save "
+                "-1 and 1, or 0 and 1; or packed codes with n_bits."
+            )
+
+
 def _state(value: Any) -> bytes:
     """Return bytes that change when an image or a vector does."""
     if value is None:
@@ -192,6 +234,8 @@ def _state(value: Any) -> bytes:
         except OSError:
             return b"missing"  # opening the file reports the reason
         return f"{status.st_size} {status.st_mtime_ns}".encode()
+    if isinstance(value, Codes):
+        value = value.packed
     if hasattr(value, "toarray"):  # a sparse row
         value = value.toarray()
     array = np.asarray(value)

@@ -11,7 +11,8 @@ import numpy as np
 
 from corrhash.codes import Codes, check_n_bits
 from corrhash.datasets.base import RetrievalSplit, is_empty_text
-from corrhash.datasets.formats.arrays import label_tables, read_arrays
+from corrhash.datasets.formats.arrays import PACKED, label_tables, read_arrays
+from corrhash.datasets.records import check_signs
 from corrhash.errors import InputError
 from corrhash.experiments.evaluation import DIRECTIONS
 from corrhash.metrics import Scores, evaluate
@@ -31,9 +32,6 @@ ALIASES = {
     "n_bits": (),
 }
 """Names of arrays, and those that public programs give to them (DCHMT, DSPH, SSAH)."""
-
-PACKED = "packed_"
-"""Prefix of packed codes in the files of :func:`corrhash.save_codes`."""
 
 PARTS = ("query", "database")
 MODALITIES = ("image", "text")
@@ -194,13 +192,7 @@ def _values(name: str, arrays: Mapping[str, Any], path: str | Path) -> np.ndarra
         n_bits = check_n_bits(int(np.ravel(arrays["n_bits"])[0]))
         if array.ndim == 2 and array.shape[1] == (n_bits + 7) // 8:
             return Codes(array, n_bits).signs()
-    if array.dtype.kind in "fiub" and array.size and array.min() >= 0:
-        other = array[(array != 0) & (array != 1)]
-        if other.size:
-            raise InputError(
-                f"{name} in {path} has no negative value but others than 0 and 1, such as "
-                f"{other[0]:g}. Save -1 and 1, or 0 and 1; or packed codes with n_bits."
-            )
+    check_signs(array, f"{name} in {path}")
     return array
 
 

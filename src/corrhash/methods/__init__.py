@@ -57,6 +57,12 @@ METHODS = Registry(
 )
 """Maps the name of each method to its class, which is imported on first use."""
 
+SAVED = Registry(
+    "method",
+    {**METHODS.import_paths, "ready-codes": "corrhash.methods.ready_codes:ReadyCodes"},
+)
+"""All classes of saved models: the methods, and what stands for one in a collection without."""
+
 _NAMES = {path.partition(":")[2]: name for name, path in METHODS.import_paths.items()}
 
 __all__ = [

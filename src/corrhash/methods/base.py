@@ -312,11 +312,11 @@ class Hasher(ABC):
     @classmethod
     def _method_of(cls, folder: str | Path, saved: str) -> type[Hasher]:
         """Return the class of a saved model: this class, or for Hasher any in ``METHODS``."""
-        from corrhash.methods import METHODS
+        from corrhash.methods import SAVED
 
-        names = {path: name for name, path in METHODS.import_paths.items()}
+        names = {path: name for name, path in SAVED.import_paths.items()}
         if saved in names and cls is Hasher:
-            method: type[Hasher] = METHODS[names[saved]]
+            method: type[Hasher] = SAVED[names[saved]]
             return method
         if saved != f"{cls.__module__}:{cls.__qualname__}":
             raise InputError(

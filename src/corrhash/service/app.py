@@ -16,6 +16,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from corrhash import __version__
+from corrhash.codes import Codes
 from corrhash.collection.collection import Collection
 from corrhash.collection.judging import verdicts
 from corrhash.collection.overview import Overview, make_overview
@@ -50,7 +51,7 @@ from corrhash.service.schemas import (
     TextSearch,
     public_filter,
 )
-from corrhash.service.search import SearchService, from_hex, how_many_fit, item_fields
+from corrhash.service.search import SearchService, how_many_fit, item_fields
 from corrhash.service.telemetry import Metrics, log
 from corrhash.service.uploads import FORMATS, ImageDecoder
 
@@ -141,7 +142,7 @@ def create_app(
         return await service.search("key", search.key, search.options(), client)
 
     async def find_by_code(search: CodesSearch, client: str) -> bytes:
-        code = from_hex(search.codes, collection.n_bits)
+        code = Codes.from_hex([search.codes], collection.n_bits)
         return await service.search("codes", code, search.options(), client)
 
     @api.post("/search/text", tags=["search"], response_model=SearchResponse)

@@ -261,7 +261,7 @@ class SearchService:
             pages, view = find_pages(collection.index, encoded, options, view, 1, calibration)
             matches = self._matches(pages, view, options)
         responses = []
-        for request, code, page in zip(requests, to_hex(encoded.codes), pages, strict=True):
+        for request, code, page in zip(requests, encoded.codes.hex(), pages, strict=True):
             shown = [
                 {**matches[number], "distance": distance, "score": score, "probability": p}
                 for number, distance, score, p in page[: options.k]
@@ -294,7 +294,7 @@ class SearchService:
         items = items_on(index, shown, PUBLISHED)
         ids = np.fromiter(items, dtype=np.int64, count=len(items))
         rows, codes = view.codes(ids)
-        coded = zip(ids[rows].tolist(), to_hex(codes), strict=True)
+        coded = zip(ids[rows].tolist(), codes.hex(), strict=True)
         has_image = items if options.find == "image" else image_ids(index, ids)
         return {
             number: {**item_fields(number, items[number], number in has_image), "code": code}
@@ -357,19 +357,3 @@ def image_ids(index: CodeIndex, ids: NDArray[np.int64]) -> set[int]:
     """The ids of those items that have an image code."""
     rows, _ = index.codes_of(ids, "image")
     return {*ids[rows].tolist()}
-
-
-def to_hex(codes: Codes) -> list[str]:
-    """Each code in hexadecimal digits."""
-    digits, n_digits = codes.packed.tobytes().hex(), 2 * codes.packed.shape[1]
-    return [digits[start : start + n_digits] for start in range(0, len(digits), n_digits)]
-
-
-def from_hex(digits: str, n_bits: int) -> Codes:
-    """One code from its hexadecimal digits."""
-    n_digits = 2 * ((n_bits + 7) // 8)
-    if len(digits) != n_digits:
-        raise InputError(
-            f"A code of {n_bits} bits must have {n_digits} hexadecimal digits, got {len(digits)}."
-        )
-    return Codes(np.frombuffer(bytes.fromhex(digits), dtype=np.uint8)[None], n_bits)

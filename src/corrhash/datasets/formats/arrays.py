@@ -15,15 +15,18 @@ import numpy as np
 import scipy.sparse as sp
 
 from corrhash._files import open_regular
+from corrhash.codes import Codes, check_n_bits
 from corrhash.datasets.base import PairedDataset, RetrievalSplit
 from corrhash.datasets.feature_cache import UNREADABLE_FEATURES
 from corrhash.datasets.formats.base import EVERYTHING, RecordStream, Shard
 from corrhash.datasets.formats.matlab import read_matlab
-from corrhash.datasets.records import dataset_records
+from corrhash.datasets.records import Record, code_rows, dataset_records
 from corrhash.datasets.splits import draw_user_split
 from corrhash.errors import InputError, did_you_mean
 
 SUFFIXES = (".npz", ".mat", ".npy")
+PACKED = "packed_"
+"""Prefix of packed codes in the files of :func:`corrhash.save_codes`."""
 
 UNREADABLE_ARRAYS = (*UNREADABLE_FEATURES, AttributeError, struct.error)
 """Exceptions that NumPy, SciPy and h5py raise for damaged files."""
@@ -98,15 +101,56 @@ def read(
     query: str | None = None,
     database: str | None = None,
     whole: str | None = None,
+    codes: bool = False,
 ) -> RecordStream:
     """Stream every item of the arrays; the parameters are those of :func:`load`.
 
     Keys are the name of the file and the number of the row. A shard is every ``count``-th item.
+    With ``codes``, the arrays ``image``, ``text`` and ``keys`` have ready codes.
     """
+    if codes:
+        return _read_codes(path, shard)
     parts = _read_parts(path, train, query, database, whole, RENAME_THEM)
     pairs = parts["whole"] if "whole" in parts else _join_parts(parts, path.stem).pairs
     pairs = replace(pairs, keys=[f"{path.stem}/{row}" for row in range(len(pairs))])
     return RecordStream(shard.select(dataset_records(pairs)), shard.size(len(pairs)))
+
+
+def _read_codes(path: Path, shard: Shard) -> RecordStream:
+    """Stream records with ready codes, as :func:`corrhash.save_codes` writes them."""
+    arrays = {name.removeprefix(PACKED): array for name, array in read_arrays(path).items()}
+    names = {"image_code": ("image", "images", "codes"), "text_code": ("text", "texts")}
+    found: dict[str, Any] = {
+        field: _code_array(next(name for name in of if name in arrays), arrays, path)
+        for field, of in names.items()
+        if any(name in arrays for name in of)
+    }
+    if not found:
+        raise InputError(
+            f"{path} has no codes; it contains: {', '.join(sorted(arrays)) or '(none)'}. Save them "
+            "as image, text or both, with keys."
+        )
+    n = len(next(iter(found.values())))
+    keys = [str(key) for key in np.ravel(arrays.get("keys", arrays.get("ids", ()))).tolist()]
+    keys = keys or [f"{path.stem}/{row}" for row in range(n)]
+    for name, codes in (*found.items(), ("keys", keys)):
+        if len(codes) != n:
+            raise InputError(f"{path} has {n:,} codes, but {name} has {len(codes):,} rows.")
+    records = (
+        Record(keys[row], **{field: codes[row] for field, codes in found.items()})
+        for row in range(n)
+    )
+    return RecordStream(shard.select(records), shard.size(n))
+
+
+def _code_array(name: str, arrays: Mapping[str, Any], path: Path) -> Codes:
+    """Return the codes of an array: packed with ``n_bits``, or a number per bit."""
+    array = np.asarray(arrays[name])
+    if "n_bits" in arrays and array.dtype == np.uint8 and array.ndim == 2:
+        n_bits = check_n_bits(int(np.ravel(arrays["n_bits"])[0]))
+        if array.shape[1] == (n_bits + 7) // 8:
+            return Codes(array, n_bits)
+    return code_rows(array, f"{name} in {path}")
 
 
 def _read_parts(

@@ -103,16 +103,16 @@ def files_at(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
 
 
 def record_from_fields(
-    fields: Mapping[str, Any], key: str, image: Any = None, preview: Any = None
+    fields: Mapping[str, Any], key: str, image: Any = None, preview: Any = None, **codes: Any
 ) -> Record:
     """Build a record from named fields: ``text``, ``labels``, ``key``; others become metadata.
 
     ``text`` can be a list of captions, ``metadata`` a dictionary of further fields. Empty values
-    are dropped.
+    are dropped. ``codes`` are ready codes.
     """
     given = fields.get("key")
     key = key if given in (None, "") else str(given)
-    return Record(key, image, preview=preview, **described(fields))
+    return Record(key, image, preview=preview, **described(fields), **codes)
 
 
 def described(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -108,21 +108,23 @@ def read(
     key: str = "key",
     split: str = "split",
     image_folder: str = ".",
+    codes: bool = False,
 ) -> RecordStream:
     """Stream the items of a table; the parameters are those of :func:`load`.
 
-    ``features`` is a file with a feature vector for each item. A shard of one file is every
-    ``count``-th item, a shard of a folder every ``count``-th file.
+    ``features`` is a file with a feature vector for each item. With ``codes``, records have the
+    ready codes of the columns image_code and text_code, in hexadecimal digits. A shard of one file
+    is every ``count``-th item, a shard of a folder every ``count``-th file.
     """
     columns = Columns(image, text, labels, key, split, image_folder)
     files = _files(path)
     if len(files) == 1:
-        table = Table(files[0], columns)
+        table = Table(files[0], columns, codes)
         records = table.items(None if features is None else read_feature_file(features, len(table)))
         return RecordStream(shard.select(records), shard.size(len(table)))
     if features is not None:
         raise InputError(f"--features requires a single table, but {path} is a folder.")
-    tables = [Table(file, columns) for file in shard.select(files)]
+    tables = [Table(file, columns, codes) for file in shard.select(files)]
     return RecordStream(chain.from_iterable(t.items() for t in tables), sum(map(len, tables)))
 
 
@@ -179,6 +181,7 @@ class Table:
 
     path: Path
     columns: Columns
+    codes: bool = False  # whether records have the codes of the table
 
     def __len__(self) -> int:
         return self._scan.n_items
@@ -278,9 +281,10 @@ class Table:
                 own = _vector(fields.pop("features"))
                 vector = own if vector is None else vector
             key = self.key(cells, number)
+            ready = {name: cells.get(name) or None for name in CODES} if self.codes else {}
             if vector is None:
-                return record_from_fields(fields, key, image)
-            return record_from_fields(fields, key, vector, image)
+                return record_from_fields(fields, key, image, **ready)
+            return record_from_fields(fields, key, vector, image, **ready)
         except InputError as error:
             return UnreadableRecord(where, str(error))
 
