@@ -1,4 +1,4 @@
-"""The verb judgments."""
+"""The verbs judgments and improve."""
 
 import json
 
@@ -6,6 +6,7 @@ import pytest
 
 from corrhash.collection import Collection
 from tests.cli.commands import fail, run
+from tests.collection.photos import Photos
 from tests.collection.world import World
 
 
@@ -44,3 +45,32 @@ def test_judgments_are_listed_exported_and_imported(collection, tmp_path):
 def test_export_and_import_exclude_each_other(collection, monkeypatch, capsys):
     options = ("--export", "a.csv", "--import", "b.csv")
     assert "cannot be combined" in fail(monkeypatch, capsys, "judgments", collection.uri, *options)
+
+
+@pytest.fixture(scope="module")
+def photos():
+    return Photos()
+
+
+def test_improve_reports_and_restores(photos, tmp_path, monkeypatch):
+    monkeypatch.setattr("corrhash.collection.improving._validate", lambda *_: (0.5, 0.625))
+    collection = photos.collection(tmp_path / "c")
+    photos.judge(collection)
+    shown = run("improve", collection.uri, "synthetic").output
+    assert "Trained on 120 judgments of 12 queries" in shown
+    assert "50.0% before, 62.5% after" in shown
+    assert "Switched to generation 1" in shown
+    assert "--restore" in shown
+    assert "verified" in run("info", collection.uri, "--verify").output
+    assert "generation 2" in run("improve", collection.uri, "synthetic", "--restore").output
+    monkeypatch.setattr("corrhash.collection.improving._validate", lambda *_: (0.5, 0.5))
+    assert "is not better" in run("improve", collection.uri, "synthetic").output
+
+
+def test_improve_without_enough_judgments(collection, monkeypatch, capsys):
+    message = fail(monkeypatch, capsys, "improve", collection.uri)
+    assert "CVH cannot be fine-tuned" in message
+    message = fail(monkeypatch, capsys, "improve", collection.uri, "--features", "a.npy")
+    assert "--features needs SOURCE" in message
+    message = fail(monkeypatch, capsys, "improve", collection.uri, "--restore")
+    assert "no previous generation" in message

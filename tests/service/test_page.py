@@ -11,7 +11,7 @@ from PIL import Image
 from corrhash.collection import Collection
 from corrhash.service.app import create_app
 from tests.collection.world import linear_calibration
-from tests.service.conftest import HOSTILE, N, image_bytes
+from tests.service.conftest import HOSTILE, TOKEN, N, image_bytes
 from tests.service.running import running
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
@@ -559,3 +559,78 @@ def test_duplicates_have_a_page(new_page, collection, generous):
         page.locator("#groups a").first.click()
         page.wait_for_selector("#results .card")
         assert page.locator("#query-title").text_content() == "Similar to 0.jpg"
+
+
+@pytest.fixture
+def judged_url(filled, generous):
+    """A writable service of a copy of the collection in memory, and the copy."""
+    copy = filled[0].copy_to("memory:")
+    with running(create_app(copy, generous, token=TOKEN)) as url:
+        yield url, copy
+
+
+def pressed(page, key):
+    group = page.locator(f"#results .judge[data-key='{key}'] button")
+    return [group.nth(at).get_attribute("aria-pressed") == "true" for at in range(2)]
+
+
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_results_are_judged_and_withdrawn(new_page, judged_url, viewport):
+    url, collection = judged_url
+    page = new_page(url, viewport=viewport)
+    search(page, "sea boat")
+    first, second = shown_keys(page)[:2]
+    page.get_by_role("button", name=f"Fits: {first}", exact=True).click()
+    page.locator("#token").fill("wrong wrong wrong wrong")
+    page.get_by_role("button", name="Continue").click()
+    page.locator("#token").fill(TOKEN)  # asked again
+    page.keyboard.press("Enter")
+    page.get_by_text(f"{first} fits. Press again to undo.").wait_for()
+    refuse = page.get_by_role("button", name=f"Does not fit: {second}", exact=True)
+    refuse.focus()
+    page.keyboard.press("Space")
+    page.get_by_text(f"{second} does not fit.").wait_for()
+    assert (pressed(page, first), pressed(page, second)) == ([True, False], [False, True])
+    stored = [(one.query, one.item, one.verdict) for one in collection.judgments()]
+    assert stored == [("sea boat", first, 1), ("sea boat", second, -1)]
+    page.reload()  # the token is kept in the tab
+    page.locator(f".judge[data-key='{second}'] button[aria-pressed=true]").wait_for()
+    assert pressed(page, first) == [True, False]
+    refuse.click()
+    page.get_by_text(f"Judgment of {second} withdrawn.").wait_for()
+    assert pressed(page, second) == [False, False]
+    assert [one.item for one in collection.judgments()] == [first]
+    page.get_by_role("button", name=f"Does not fit: {first}", exact=True).click()
+    page.get_by_text(f"{first} does not fit.").wait_for()
+    assert [one.verdict for one in collection.judgments()] == [-1]
+    widths = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    assert widths[0] <= widths[1]
+
+
+def test_uploaded_picture_is_judged(new_page, judged_url, scenes):
+    url, collection = judged_url
+    page = new_page(url)
+    file = {"name": "a.png", "mimeType": "image/png", "buffer": image_bytes(scenes.images[5])}
+    page.set_input_files("#picture", file)
+    page.wait_for_selector("#results li")
+    page.get_by_role("button", name="Fits: scene 5", exact=True).click()
+    page.locator("#token").fill(TOKEN)
+    page.get_by_role("button", name="Continue").click()
+    page.get_by_text("scene 5 fits.").wait_for()
+    (one,) = collection.judgments()
+    assert (one.kind, one.item) == ("image", "scene 5")
+
+
+def test_cancelled_token_judges_nothing(new_page, judged_url):
+    url, collection = judged_url
+    page = new_page(url)
+    search(page, "sea boat")
+    page.get_by_role("button", name=f"Fits: {shown_keys(page)[0]}", exact=True).click()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_text("Judging needs the token of this service.").wait_for()
+    assert collection.judgments() == []
+
+
+def test_read_only_service_shows_no_judging(page):
+    search(page, "sea boat")
+    assert not page.locator("#results .judge").first.is_visible()

@@ -49,6 +49,7 @@ VERBS = (
     collections.search,
     serve.serve,
     feedback.judgments,
+    feedback.improve,
     storage.info,
     storage.export,
     items.update,

@@ -1,19 +1,31 @@
-"""Verbs that learn from use: list, export and import relevance judgments."""
+"""Verbs that learn from use: relevance judgments, and the model that is improved with them."""
 
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from corrhash.cli.collections import about_of
-from corrhash.cli.options import CollectionArgument
-from corrhash.cli.output import out, print_line
+from corrhash._files import caching_in
+from corrhash.cli.collections import about_of, check_durable, open_collection
+from corrhash.cli.options import (
+    AllowDownloadOption,
+    CacheOption,
+    CollectionArgument,
+    DeviceOption,
+    MethodOption,
+)
+from corrhash.cli.output import out, print_line, progress_bars
 from corrhash.errors import InputError
+
+if TYPE_CHECKING:
+    from corrhash.collection import Collection
+    from corrhash.collection.improving import Records
 
 SHOWN = 20
 """Latest judgments that the list shows."""
@@ -88,3 +100,75 @@ def judgments(
             table.add_row(one.time, query, one.item, VERDICTS[one.verdict])
         if stored:
             out.print(table, markup=False, highlight=False)
+
+
+def improve(
+    collection: CollectionArgument,
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SOURCE]",
+            help="What the collection was indexed from. Needed only if the model reads feature "
+            "vectors of a file.",
+        ),
+    ] = None,
+    features: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Image features of SOURCE, one row per item (.npy or .npz)."
+        ),
+    ] = None,
+    restore: Annotated[
+        bool,
+        typer.Option("--restore", help="Return to the previous model and its codes instead."),
+    ] = False,
+    device: DeviceOption = None,
+    method: MethodOption = None,
+    allow_download: AllowDownloadOption = False,
+    cache: CacheOption = None,
+) -> None:
+    """Fine-tune the model of a collection on its judgments.
+
+    Training starts from the original model, with all judgments and with the images and texts of the
+    collection. The new model is compared with the current one on judgments that were held out:
+    how often is an item that fits nearer than one that does not? If the new model is better, all
+    items are encoded again and the collection switches to it, in one step.
+
+    Searches and writes go on meanwhile, and a running **corrhash serve** switches too. To resume an
+    interrupted command, run it again. **--restore** undoes the last switch.
+
+    Example: corrhash improve photos
+    """
+    from corrhash.collection import improving
+
+    check_durable(collection)
+    opened = open_collection(collection, None, method, allow_download=allow_download)
+    with progress_bars(), caching_in(cache):
+        records = _records(opened, source, features)
+        if restore:
+            generation = improving.restore(opened, records)
+            print_line(f"Restored the previous model; generation {generation} of {collection}")
+            return
+        found = improving.improve(opened, records)
+    print_line(f"Trained on {found.n_judgments:,} judgments of {found.n_queries:,} queries")
+    print_line(
+        f"Held-out judgments in the right order: {found.before:.1%} before, {found.after:.1%} after"
+    )
+    if found.switched:
+        print_line(f"Switched to generation {found.generation} of {collection}")
+        print_line(f"To undo: corrhash improve {shlex.quote(collection)} --restore")
+    else:
+        print_line(f"{collection} keeps its model, because the new one is not better")
+
+
+def _records(opened: Collection, source: str | None, features: Path | None) -> Records:
+    """Return the records of the source of a collection; none without a source."""
+    from corrhash.cli.index import dataset_options
+    from corrhash.collection.source import open_source
+
+    if source is None:
+        if features is not None:
+            raise InputError("--features needs SOURCE, the table that the features belong to.")
+        return ()
+    options = dataset_options(source, opened.model.training)
+    return open_source(source, opened.model.reader, features=features, **options).records

@@ -223,10 +223,10 @@ def _target(
                 "(corrhash encoders lists them)."
             )
         opened = open_collection(uri, None, method, allow_download=allow_download)
-        options = _dataset_options(source, opened.model.training)
+        options = dataset_options(source, opened.model.training)
         return _Target(opened.model, options, lambda: opened)
     model = load_model(model_folder, method_named(method), allow_download=allow_download)
-    options = _dataset_options(source, model.training)
+    options = dataset_options(source, model.training)
     if exists:
         return _Target(model, options, partial(Collection.open, uri, model))
     how: dict[str, Any] = {"store_continuous": store_continuous, "root": _root(source)}
@@ -265,7 +265,7 @@ def _encoder_target(
             f"--encoder needs a folder of images or a file, but {source} is a named dataset. Train "
             "a model on it with corrhash train, and pass --model."
         )
-    options = _dataset_options(source, None)
+    options = dataset_options(source, None)
     records = open_source(source, Reader(), **options).records
     model = encoder_model(encoder, records, bits or ENCODER_BITS, method)
     how: dict[str, Any] = {"store_continuous": store_continuous, "root": _root(source)}
@@ -315,7 +315,7 @@ def _root(source: str) -> Path:
     return path if path.is_dir() else path.parent if path.is_file() else Path()
 
 
-def _dataset_options(source: str, training: TrainingRun | None) -> dict[str, Any]:
+def dataset_options(source: str, training: TrainingRun | None) -> dict[str, Any]:
     """Options to split a dataset as in the training of the model, if ``source`` is a dataset.
 
     Another seed would select other items, some of them under the same keys.

@@ -129,11 +129,11 @@ def repair(
 
 def _verify_model(uri: str, about: dict[str, Any], method: str | None) -> None:
     """Verify the checksums of the model in the folder of a collection, and its fingerprint."""
-    from corrhash.collection.creating import MODEL_FOLDER
+    from corrhash.collection.generations import model_folder
     from corrhash.index import ENGINES, FOLDER, engine_of
     from corrhash.model import load_model
 
-    folder = Path(uri) / MODEL_FOLDER
+    folder = model_folder(uri, about)
     if engine_of(uri) is not ENGINES[FOLDER] or not folder.exists():
         return
     model = load_model(folder, method_named(method))

@@ -20,13 +20,13 @@ from corrhash._files import absolute_path
 from corrhash.codes import Codes
 from corrhash.collection.base import Added
 from corrhash.collection.encoding import KnownImage, encode_records
+from corrhash.collection.generations import Encoder, check_generation
 from corrhash.collection.search import stores_continuous
 from corrhash.datasets.images import PREVIEW_SIZE, THUMBNAIL_SIZE
 from corrhash.datasets.records import Record
 from corrhash.errors import ParameterError
 from corrhash.index.base import CodeIndex
 from corrhash.index.items import FIELDS, MODALITIES, Item
-from corrhash.model import Model
 
 SMALLEST_PREVIEW, LARGEST_PREVIEW = THUMBNAIL_SIZE, 2048
 
@@ -95,8 +95,11 @@ class _Change:
         return {"key": self.record.key, "path": self.path, "stamp": self.stamp}
 
 
-def add_batch(index: CodeIndex, model: Model, records: Iterable[Record]) -> Added:
-    """Encode those of some records that are new or changed, and store them in one transaction."""
+def add_batch(index: CodeIndex, encoder: Encoder, records: Iterable[Record]) -> Added:
+    """Encode those of some records that are new or changed, and store them in one transaction.
+
+    Raises SwitchedError if the model of the collection is replaced meanwhile.
+    """
     root, changes = root_of(index), dict[str, _Change]()
     for record in records:  # the last of equal keys wins
         path = stored_path(record.path, root)
@@ -112,7 +115,7 @@ def add_batch(index: CodeIndex, model: Model, records: Iterable[Record]) -> Adde
     rest = {key: one for key, one in changed.items() if not one.keeps_codes}
     encoded = encode_records(
         [one.record for one in rest.values()],
-        model,
+        encoder.model,
         store_continuous=stores_continuous(index),
         preview_size=preview_size_of(index),
         contents=[one.content for one in rest.values()],
@@ -126,6 +129,7 @@ def add_batch(index: CodeIndex, model: Model, records: Iterable[Record]) -> Adde
     n_updated = n_moved = 0
     if kept or items:
         with index.writing():
+            check_generation(index, encoder.generation)
             _relocate(index, kept)
             n_updated, n_moved = _store(index, items, encoded.codes, moves)
     n_touched = sum(one.path == one.old.path for one in kept)

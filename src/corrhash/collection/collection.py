@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -23,6 +24,7 @@ from corrhash.collection.base import (
 from corrhash.collection.copying import copy_collection
 from corrhash.collection.creating import MODEL_FOLDER, creating_in
 from corrhash.collection.deleting import delete_items, prune
+from corrhash.collection.generations import Encoder, Encoders, generation_of, model_folder
 from corrhash.collection.judging import (
     Judgment,
     as_verdict,
@@ -71,10 +73,17 @@ class Collection(SearchableCollection):
     'pair 14'
     """
 
-    def __init__(self, uri: str, index: CodeIndex, model: Model) -> None:
+    def __init__(
+        self, uri: str, index: CodeIndex, model: Model, encoders: Encoders | None = None
+    ) -> None:
         self.uri = uri
         self.index = index
-        self.model = model
+        self.encoders = encoders or Encoders(uri, index, Encoder(generation_of(index.about), model))
+
+    @property
+    def model(self) -> Model:
+        """The model that encodes items and queries; ``corrhash improve`` can replace it."""
+        return self.encoders.current().model
 
     @classmethod
     def create(
@@ -157,10 +166,13 @@ class Collection(SearchableCollection):
                     "command line, model= in Python."
                 )
             else:
-                model = Path(uri) / MODEL_FOLDER
-        model = as_model(model, method, allow_download=allow_download)
+                model = model_folder(uri, about)
+        how: dict[str, Any] = {"allow_download": allow_download}
+        model = as_model(model, method, **how)
         _check_fingerprint(uri, about, model)
-        return cls(uri, engine.open(uri, model.n_bits), model)
+        index = engine.open(uri, model.n_bits)
+        encoder = Encoder(generation_of(about), model)
+        return cls(uri, index, model, Encoders(uri, index, encoder, method, **how))
 
     @property
     def n_bits(self) -> int:
@@ -192,8 +204,11 @@ class Collection(SearchableCollection):
         }
 
     def _search(self, query: Query, options: SearchOptions) -> list[list[Match]]:
-        queries = encode_queries(query, self.model, self.index)
-        return find_matches(self.index, queries, options, self.model.calibration)
+        def search(model: Model) -> list[list[Match]]:
+            queries = encode_queries(query, model, self.index)
+            return find_matches(self.index, queries, options, model.calibration)
+
+        return self.encoders.consistent(search)
 
     def _judge(self, query: Query, item: str, fits: bool | None, find: str) -> None:
         verdict, value, features = as_verdict(fits), query.values[0], ""
@@ -234,7 +249,8 @@ class Collection(SearchableCollection):
             usable = [as_record(value) for value in some if not isinstance(value, UnreadableRecord)]
             skipped = {one.key: one.reason for one in some if isinstance(one, UnreadableRecord)}
             with steps_of("Adding", done, len(some), total):
-                added += add_batch(self.index, self.model, usable) + Added(skipped=skipped)
+                add = partial(add_batch, self.index, records=usable)
+                added += self.encoders.written(add) + Added(skipped=skipped)
             done += len(some)
             report("Adding", done, max(total or done, done))
         return added
@@ -262,7 +278,8 @@ class Collection(SearchableCollection):
         """
         updated, done = Added(), 0
         for some in _batches(changes, batch):
-            updated += update_batch(self.index, self.model, some)
+            update = partial(update_batch, self.index, changes=some)
+            updated += self.encoders.written(update)
             done += len(some)
             report("Updating", done, max(total or done, done))
         return updated

@@ -14,7 +14,7 @@ from corrhash.errors import InputError
 from corrhash.index.sqlite_storage import DATABASE_FILE, DATABASE_FILES
 
 MODEL_FOLDER = "model"
-"""Subfolder with a copy of the model that encoded the collection."""
+"""Subfolder with a copy of the model that the collection was created with."""
 
 CREATING_LOCK = ".creating.lock"
 WRITTEN_ASIDE = (MODEL_FOLDER, DATABASE_FILE)

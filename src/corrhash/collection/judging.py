@@ -114,12 +114,17 @@ def store_judgments(index: CodeIndex, judgments: Sequence[Judgment]) -> None:
 
 def read_judgments(index: CodeIndex) -> list[Judgment]:
     """Return the judgments that hold, in the order of their times; withdrawn ones are left out."""
-    latest: dict[tuple[str, str, str, str], Judgment] = {}
-    for record in index.records(KIND):
+    return [one for _, one in numbered_judgments(index)]
+
+
+def numbered_judgments(index: CodeIndex) -> list[tuple[int, Judgment]]:
+    """Return the judgments that hold, each with the number of its record."""
+    latest: dict[tuple[str, str, str, str], tuple[int, Judgment]] = {}
+    for number, record in enumerate(index.records(KIND)):
         one = Judgment(**record)
         latest.pop(one.subject, None)
-        latest[one.subject] = one
-    return [one for one in latest.values() if one.verdict]
+        latest[one.subject] = number, one
+    return [found for found in latest.values() if found[1].verdict]
 
 
 def verdicts(judgments: Iterable[Judgment], kind: str, query: str, find: str) -> dict[str, int]:

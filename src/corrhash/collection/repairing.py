@@ -14,6 +14,7 @@ from corrhash._progress import report
 from corrhash.codes import Codes
 from corrhash.collection.collection import Collection
 from corrhash.collection.creating import MODEL_FOLDER
+from corrhash.collection.generations import model_folder
 from corrhash.errors import InputError, StorageError
 from corrhash.index.base import CodeIndex
 from corrhash.index.items import MODALITIES, Entries
@@ -56,7 +57,6 @@ def repair(
     folder, path = Path(folder), Path(folder) / DATABASE_FILE
     if not path.is_file():
         raise InputError(f"No collection at {folder}: {path} not found.")
-    loaded = as_model(folder / MODEL_FOLDER if model is None else model, method)
     problems, about = list[str](), dict[str, Any]()
     try:
         about = read_about(path) or {}
@@ -65,9 +65,16 @@ def repair(
             f"The description of the collection is damaged: {error} Check the folder that image "
             "paths are relative to: corrhash update --root DIR."
         )
+    own = model_folder(folder, about)
+    if not about and model is None and len([*folder.glob(f"{MODEL_FOLDER}*")]) > 1:
+        raise InputError(
+            f"The description of {folder} is damaged, and it contains several models. Pass the one "
+            "that encoded its items (--model DIR)."
+        )
+    loaded = as_model(own if model is None else model, method)
     if about.get("fingerprint", loaded.fingerprint) != loaded.fingerprint:
         raise InputError(
-            f"{folder} was not created with the model in {model or folder / MODEL_FOLDER}: the "
+            f"{folder} was not created with the model in {model or own}: the "
             "fingerprints differ. Pass the original model."
         )
     with reporting(path):

@@ -12,6 +12,7 @@ from corrhash.codes import Codes
 from corrhash.collection.adding import preview_size_of, root_of, stored_path
 from corrhash.collection.base import Added
 from corrhash.collection.encoding import encode_records
+from corrhash.collection.generations import Encoder, check_generation
 from corrhash.collection.search import stores_continuous
 from corrhash.datasets.records import Record, parse_labels
 from corrhash.errors import InputError
@@ -25,11 +26,15 @@ _New = dict[str, tuple[Codes, Item]]
 """The code of a new image or text, and the item that holds what belongs to it, by key."""
 
 
-def update_batch(index: CodeIndex, model: Model, changes: Iterable[Mapping[str, Any]]) -> Added:
-    """Change fields of items in one transaction; items that cannot be changed are skipped."""
+def update_batch(index: CodeIndex, encoder: Encoder, changes: Iterable[Mapping[str, Any]]) -> Added:
+    """Change fields of items in one transaction; items that cannot be changed are skipped.
+
+    Raises SwitchedError if the model of the collection is replaced meanwhile.
+    """
     merged = _merged(changes)
-    new, skipped = _encode(index, model, merged)
+    new, skipped = _encode(index, encoder.model, merged)
     with index.writing():
+        check_generation(index, encoder.generation)
         ids = {key: n for key, n in index.ids_of(list(merged)).items() if key not in skipped}
         items = dict(zip(ids, index.get(list(ids.values()), FIELDS), strict=True))
         codes = {modality: _codes_by_key(index, ids, modality) for modality in MODALITIES}

@@ -53,6 +53,7 @@ from corrhash.index.sqlite_rows import (
 )
 from corrhash.index.sqlite_storage import (
     DATABASE_FILE,
+    about_in,
     create_database,
     delete_items,
     insert_entries,
@@ -145,6 +146,7 @@ class SQLiteIndex(CodeIndex):
                     connection.execute("BEGIN IMMEDIATE")
                 self._writer, self._writing_thread = connection, get_ident()
                 try:
+                    self.about = about_in(connection)  # another process may have changed it
                     yield
                     with self._writing() as connection:
                         generation = newest(connection)
@@ -283,6 +285,7 @@ class SQLiteIndex(CodeIndex):
             every = read_codes(connection, self.n_bits, damaged_ids)
             codes.replace(np.empty(0, np.int64), every)
             self._codes = codes  # once complete: reading can fail
+        self.about = about_in(connection)  # names the model of these codes
         self._generation = found
         self._damage.note(dict.fromkeys(damaged_ids, "its code is damaged"))
 

@@ -175,7 +175,8 @@ def _wrong_totals(connection: sqlite3.Connection) -> Iterator[str]:
 
 def _damaged_rows(connection: sqlite3.Connection) -> Iterator[str]:
     """Yield the rows of small tables and of parts of items whose checksums differ."""
-    for table in ("meta", "changes", "totals", "records", "thumbnails", "continuous_codes"):
+    tables = ("meta", "changes", "totals", "records", "thumbnails", "continuous_codes")
+    for table in (*tables, "staged_codes"):
         for *values, checksum in connection.execute(f"SELECT * FROM {table}"):
             if checksum != row_checksum(table, *values):
                 yield f"the row {values[0]} of {table} is damaged"

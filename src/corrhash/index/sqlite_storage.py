@@ -72,6 +72,15 @@ CREATE TABLE continuous_codes (
     text BLOB,
     checksum INTEGER NOT NULL
 ) STRICT;
+-- Codes of another model: the next one while items are encoded again, else the previous one.
+CREATE TABLE staged_codes (
+    id INTEGER PRIMARY KEY REFERENCES items ON DELETE CASCADE,
+    image BLOB,
+    text BLOB,
+    image_continuous BLOB,
+    text_continuous BLOB,
+    checksum INTEGER NOT NULL
+) STRICT;
 CREATE TABLE thumbnails (
     id INTEGER PRIMARY KEY REFERENCES items ON DELETE CASCADE,
     jpeg BLOB NOT NULL,
@@ -163,14 +172,20 @@ def read_about(path: Path) -> dict[str, Any] | None:
                     f"{path} has schema version {version}, but this release reads version "
                     f"{SCHEMA_VERSION}. Use the release that wrote it, or create it again."
                 )
-            row = connection.execute("SELECT * FROM meta WHERE name = 'about'").fetchone()
-            if row is None or row[2] != row_checksum("meta", *row[:2]):
-                raise damaged("its description is damaged")
-            about = dict(json.loads(row[1]))
-            about["n_bits"] = check_n_bits(about["n_bits"])
+            about = about_in(connection)
             if _schema_of(connection) != _expected_schema(about["n_bits"]):
                 raise damaged("its schema is damaged")
         return about
+
+
+def about_in(connection: sqlite3.Connection) -> dict[str, Any]:
+    """Return the description in an open database."""
+    row = connection.execute("SELECT * FROM meta WHERE name = 'about'").fetchone()
+    if row is None or row[2] != row_checksum("meta", *row[:2]):
+        raise damaged("its description is damaged")
+    about = dict(json.loads(row[1]))
+    about["n_bits"] = check_n_bits(about["n_bits"])
+    return about
 
 
 def _schema_of(connection: sqlite3.Connection) -> list[Any]:

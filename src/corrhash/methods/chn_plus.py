@@ -173,6 +173,11 @@ class CHNPlus(NetworkHasher):
                 self.embed_image(pairs.images), self.embed_text(pairs.texts)
             )
 
+    def learn_references(self, images: Any, texts: Any) -> None:
+        if self.reference_codes_ is not None:
+            codes = self.embed_image(images), self.embed_text(texts)
+            self.reference_codes_ = select_reference_codes(*codes)
+
     def query_codes(self, continuous: np.ndarray) -> Codes:
         if self.reference_codes_ is None:
             return super().query_codes(continuous)

@@ -104,6 +104,9 @@ class NetworkHasher(Hasher):
         """Return the optimizer of the parameters in the memory, whose learning rate is fixed."""
         raise NotImplementedError
 
+    def learn_references(self, images: Any, texts: Any) -> None:
+        """Learn what query codes depend on besides the networks, from items; most have nothing."""
+
     def _trainer(self, pairs: PairedDataset, validation: PairedDataset) -> Trainer:
         """Return the trainer of the two networks."""
         from corrhash.training.trainer import Trainer

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from threading import Lock
 from typing import Any, TypeVar
@@ -212,8 +212,10 @@ class SearchService:
         for group in _groups(waiting, lambda one: one[0]):
             requests, futures = [one for one, _ in group], [future for _, future in group]
             view = None
-            with suppress(StorageError):  # reported by the thread
-                view = self.collection.index.current_view(requests[0].options.find)
+            # A thread loads the model if it was replaced, and reports errors.
+            with suppress(StorageError):
+                if self.collection.encoders.is_current:
+                    view = self.collection.index.current_view(requests[0].options.find)
             if view is None:
                 for request, future in group:
                     self._batcher.put(request, future)
@@ -244,20 +246,28 @@ class SearchService:
         return [self._search_group([request], view)[0] for request in requests]
 
     def _search(self, requests: list[SearchRequest], view: CodeView | None = None) -> list[bytes]:
-        """Return the :class:`SearchResponse` of each query as JSON."""
+        """Return the :class:`SearchResponse` of each query as JSON, all from one generation."""
+        views = iter([view])  # if the model is replaced, the search is repeated with new codes
+        search = partial(self._search_with, requests)
+        return self.collection.encoders.consistent(lambda model: search(model, next(views, None)))
+
+    def _search_with(
+        self, requests: list[SearchRequest], model: Model, view: CodeView | None
+    ) -> list[bytes]:
         kind, options, collection = requests[0].kind, requests[0].options, self.collection
         values: Any = [request.value for request in requests]
         if kind == "codes":
             values = Codes(np.concatenate([code.packed for code in values]), collection.n_bits)
         waited = time.perf_counter() - max(request.received for request in requests)
+        texts = self._text_encoder(model)
         if kind == "text":
-            encoded = self._texts.encode(values)
+            encoded = texts.encode(values)
         else:
-            encoded = encode_queries(Query(kind, values), collection.model, collection.index)
+            encoded = encode_queries(Query(kind, values), model, collection.index)
         # What is answered on the event loop evaluates no filter and waits for nothing.
         limit = time_limit(self.seconds, elapsed=0 if options.where is None else waited)
         with limit if view is None else nullcontext():
-            calibration = collection.model.calibration
+            calibration = model.calibration
             pages, view = find_pages(collection.index, encoded, options, view, 1, calibration)
             matches = self._matches(pages, view, options)
         responses = []
@@ -267,7 +277,7 @@ class SearchService:
                 for number, distance, score, p in page[: options.k]
                 if number in matches  # others were deleted meanwhile
             ]
-            words = self._texts.check_words(request.value) if kind == "text" else NO_WORDS
+            words = texts.check_words(request.value) if kind == "text" else NO_WORDS
             response = {
                 "code": code,
                 "bits": collection.n_bits,
@@ -284,6 +294,13 @@ class SearchService:
                 content = to_json(response | fitting)
             responses.append(content)
         return responses
+
+    def _text_encoder(self, model: Model) -> TextEncoder:
+        """Return the encoder of texts, a new one after the model was replaced."""
+        texts = self._texts
+        if texts.model is not model:
+            self._texts = texts = TextEncoder(model)
+        return texts
 
     def _matches(
         self, pages: list[list[Found]], view: CodeView, options: SearchOptions

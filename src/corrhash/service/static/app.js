@@ -2,6 +2,7 @@
 import {
   byId, drawCode, initialize, make, makeButton, makeCard, nameOf,
 } from "./results.js";
+import { allowJudging, judgeQuery, makeJudge } from "./judging.js";
 import { openViewer } from "./viewer.js";
 
 const PAGE_SIZE = 48;
@@ -89,6 +90,7 @@ async function fetchMatches(search, offset) {
 }
 
 const actions = {
+  judge: makeJudge,
   similar: (key) => searchSimilar(key),
   select: (label) => { selectLabel(label); repeatSearch(); },
   open(card) {
@@ -167,6 +169,7 @@ async function run(search, offset = 0) {
   document.body.classList.add("searched");
   if (!offset) {
     loading = null;
+    judgeQuery(search);
     showStatus("Searching …");
     showWarnings();
     byId("results").setAttribute("aria-busy", "true");
@@ -284,6 +287,10 @@ async function showOverview() {
   }
   const { items, name, bits, method, labels, examples, samples, search_by: by } = info;
   published = { originals: info.originals, paths: info.paths };
+  allowJudging(info.writable, (message, isError) => (
+    isError ? showNotice(message, true) : showStatus(message)));
+  allowJudging(info.writable, (message, isError) => (
+    isError ? showNotice(message, true) : showStatus(message)));
   const count = `${items.toLocaleString("en")} ${items === 1 ? "item" : "items"}`;
   byId("about").textContent = `${name}: ${count}`;
   byId("about-codes").textContent = `, ${bits}-bit hash codes (${method})`;

@@ -78,7 +78,8 @@ function makePicture(item) {
 
 export const previewOf = (item) => `/api/v1/items/${item.id}/preview`;
 
-// `answer` has the code of the query; samples have none. `actions` are open, similar and select.
+// `answer` has the code of the query; samples have none. `actions` are open, similar, select
+// and judge.
 export function makeCard(item, answer, actions) {
   const card = make("li", "card");
   const open = makeButton("open", undefined, () => actions.open(card));
@@ -105,7 +106,7 @@ export function makeCard(item, answer, actions) {
     const code = make("div", "code codes-only");
     if (codesAreShown()) drawMatch(code, item, answer);
     else card.drawCode = () => { drawMatch(code, item, answer); card.drawCode = null; };
-    body.append(code);
+    body.append(code, actions.judge(item));
   }
   const similar = makeButton("similar", "Find similar", () => actions.similar(item.key));
   similar.setAttribute("aria-label", `Find similar to ${nameOf(item.key)}`);

@@ -1,0 +1,310 @@
+"""Improving a collection: fine-tune its model on judgments, encode all items again, switch.
+
+The new model is written to a folder of its own and the new codes beside the old ones. One
+transaction then exchanges the codes and names the new model, so that a crash leaves the old
+generation or the new one. The codes of the old generation stay, to be restored.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+
+from corrhash._progress import report
+from corrhash.codes import Codes
+from corrhash.collection.collection import Collection
+from corrhash.collection.creating import MODEL_FOLDER
+from corrhash.collection.generations import generation_of
+from corrhash.collection.item_inputs import ItemInputs, judged_data
+from corrhash.collection.judging import KIND, numbered_judgments
+from corrhash.collection.search import pack_continuous, stores_continuous
+from corrhash.datasets.records import Record, UnreadableRecord
+from corrhash.errors import InputError, StorageError
+from corrhash.index.sqlite import SQLiteIndex
+from corrhash.index.sqlite_staging import Codings, Staging
+from corrhash.methods.fine_tuning import (
+    FineTuning,
+    JudgedData,
+    fine_tune,
+    ordered_share,
+)
+from corrhash.methods.network_hasher import NetworkHasher
+from corrhash.model import Model
+
+LOCK = ".improving.lock"
+BATCH = 512
+"""Items that are encoded and staged at a time."""
+
+FOLDS = 3
+"""Parts of the queries; each is held out once."""
+
+MIN_QUERIES = 4
+"""Queries with a fitting item and one that does not fit, which the validation needs."""
+
+Records = Iterable[Record | UnreadableRecord]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a validation found.
+
+    Parameters
+    ----------
+    switched : whether the new model is better, so that the collection has a new generation.
+    before, after : how often a fitting item was nearer than one that does not fit, among items
+        judged for the same held-out query, with the old model and with new ones.
+    n_judgments, n_queries : what the new model was trained on.
+    """
+
+    switched: bool
+    before: float
+    after: float
+    n_judgments: int
+    n_queries: int
+
+
+@dataclass(frozen=True)
+class Improved(Outcome):
+    """The outcome of an improvement.
+
+    Parameters
+    ----------
+    generation : number of the current generation; 0 is that of the original model.
+    seconds : time that the improvement took.
+    """
+
+    generation: int
+    seconds: float
+
+
+def improve(
+    collection: Collection, records: Records = (), settings: FineTuning | None = None
+) -> Improved:
+    """Fine-tune the model of a collection on its judgments, and switch to it if it is better.
+
+    Training starts from the original model, with all judgments. Validation compares the new model
+    with the current one on judgments that neither was trained on: those since the last improvement,
+    a third of their queries at a time. Others can search and change the collection meanwhile. An
+    interrupted improvement is resumed by the next one.
+
+    Parameters
+    ----------
+    collection : a collection in a folder, whose model is a network method on feature vectors.
+    records : the source of the collection, if its images are feature vectors.
+    settings : of the fine-tuning.
+    """
+    started = time.perf_counter()
+    index = _folder_index(collection)
+    with _exclusive(collection):
+        index.view()  # brings the description up to date
+        inputs = ItemInputs(index, collection.model, records)
+        new = _pending(index)
+        if new is None:
+            outcome, model = _train(collection, inputs, settings or FineTuning())
+            new = {"outcome": asdict(outcome)}
+            if model is not None:
+                new |= _save(collection, model)
+                Staging(index).start(staged=new["fingerprint"], pending=new)
+        if "model" in new:
+            _stage_and_switch(collection, inputs, new)
+        generation = generation_of(index.about)
+    return Improved(**new["outcome"], generation=generation, seconds=time.perf_counter() - started)
+
+
+def restore(collection: Collection, records: Records = ()) -> int:
+    """Return to the previous model and its codes; return the number of the new generation.
+
+    Items that were added or changed since are encoded with it. A second call undoes the first.
+    """
+    index = _folder_index(collection)
+    with _exclusive(collection):
+        index.view()
+        previous = index.about.get("previous")
+        if previous is None:
+            raise InputError(
+                f"{collection.uri} has no previous generation. Run corrhash improve first."
+            )
+        if index.about.get("staged") != previous["fingerprint"]:
+            Staging(index).start(staged=previous["fingerprint"], pending=None)
+        _stage_and_switch(collection, ItemInputs(index, collection.model, records), previous)
+        return generation_of(index.about)
+
+
+def _folder_index(collection: Collection) -> SQLiteIndex:
+    if not isinstance(collection.index, SQLiteIndex):
+        raise InputError(
+            f"Only a collection in a folder can be improved, got {collection.uri}. Copy it to a "
+            "folder first: corrhash copy."
+        )
+    return collection.index
+
+
+@contextmanager
+def _exclusive(collection: Collection) -> Iterator[None]:
+    """Let no other process improve the collection inside the block."""
+    lock = FileLock(Path(collection.uri) / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise InputError(
+            f"Another process is improving {collection.uri}. Wait until it has finished."
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _pending(index: SQLiteIndex) -> dict[str, Any] | None:
+    """Return the model that an interrupted improvement has trained, unless it is outdated."""
+    found: dict[str, Any] | None = index.about.get("pending")
+    if found is None or found["judged"] != len(index.records(KIND)):
+        return None
+    is_next = found["generation"] == generation_of(index.about) + 1
+    return found if is_next and index.about.get("staged") == found["fingerprint"] else None
+
+
+def _train(
+    collection: Collection, inputs: ItemInputs, settings: FineTuning
+) -> tuple[Outcome, Model | None]:
+    """Return the outcome of the validation, and a new model if it is better."""
+    index, original = inputs.index, _load(collection, MODEL_FOLDER)
+    _networks(original)  # before anything is read
+    numbered, n_known = numbered_judgments(index), int(index.about.get("judged") or 0)
+    is_new = [number >= n_known for number, _ in numbered]
+    data = judged_data([one for _, one in numbered], inputs, is_new)
+    before, after = _validate(collection.model, original, data, settings)
+    n_judged = sum(len(query.items) for query in data.queries)
+    outcome = Outcome(after > before, before, after, n_judged, len(data.queries))
+    if not outcome.switched:
+        return outcome, None
+    hasher = fine_tune(_networks(original), data, settings)
+    # The calibration belongs to the codes of the original model.
+    return outcome, replace(original, hasher=hasher, calibration=None)
+
+
+def _networks(model: Model) -> NetworkHasher:
+    """Return the hasher of a model that can be fine-tuned."""
+    hasher = model.hasher
+    if not isinstance(hasher, NetworkHasher) or None in hasher.inputs_.values():
+        raise InputError(
+            f"This {model.method} cannot be fine-tuned: only network methods that read feature "
+            "vectors can, such as chn-plus. Create a collection with such a model."
+        )
+    return hasher
+
+
+def _validate(
+    current: Model, original: Model, data: JudgedData, settings: FineTuning
+) -> tuple[float, float]:
+    """Return the shares of ordered pairs on held-out queries, of the current and of new models."""
+    tested = {
+        at: replace(query, items=[item for item in query.items if item.new])
+        for at, query in enumerate(data.queries)
+    }
+    tested = {at: one for at, one in tested.items() if {i.verdict for i in one.items} == {1, -1}}
+    if len(tested) < MIN_QUERIES:
+        raise InputError(
+            f"An improvement needs new judgments of at least {MIN_QUERIES} queries, each with an "
+            f"item that fits and one that does not, got {len(tested)} such queries. Judge more "
+            "results."
+        )
+    order = np.random.default_rng(settings.seed).permutation(sorted(tested))
+    totals = np.zeros((2, 2))  # of the current model and of the new ones: ordered pairs, pairs
+    for number in range(FOLDS):
+        held_out = {int(at) for at in order[number::FOLDS]}
+        if not held_out:
+            continue
+        rest = [query for at, query in enumerate(data.queries) if at not in held_out]
+        title = f"Validating, part {number + 1} of {FOLDS}"
+        hasher = fine_tune(_networks(original), replace(data, queries=rest), settings, title)
+        test = replace(data, queries=[tested[at] for at in sorted(held_out)])
+        for row, one in enumerate((_networks(current), hasher)):
+            share, n_pairs = ordered_share(one, test)
+            totals[row] += share * n_pairs, n_pairs
+    before, after = totals[:, 0] / totals[:, 1]
+    return float(before), float(after)
+
+
+def _load(collection: Collection, name: str) -> Model:
+    return collection.encoders.load(Path(collection.uri) / name)
+
+
+def _save(collection: Collection, model: Model) -> dict[str, Any]:
+    """Write the model of the next generation to a folder of its own, and describe it."""
+    number = generation_of(collection.index.about) + 1
+    name = f"{MODEL_FOLDER}-{number}"
+    model.save(Path(collection.uri) / name)
+    judged = len(collection.index.records(KIND))
+    about = {"model": name, "fingerprint": model.fingerprint, "judged": judged}
+    return {**about, "generation": number}
+
+
+def _stage_and_switch(collection: Collection, inputs: ItemInputs, new: Mapping[str, Any]) -> None:
+    """Encode all items with a model, and make it the current one in one transaction."""
+    index = _folder_index(collection)
+    staging, model = Staging(index), _load(collection, new["model"])
+    while True:
+        _stage(staging, inputs, model)
+        about = index.about
+        current = {name: about.get(name) for name in ("fingerprint", "judged")}
+        previous = {"model": about.get("model", MODEL_FOLDER), **current}
+        switched = staging.exchange(
+            model=new["model"],
+            fingerprint=new["fingerprint"],
+            judged=new["judged"],
+            generation=generation_of(about) + 1,
+            previous=previous,
+            staged=about["fingerprint"],
+            pending=None,
+        )
+        if switched:  # otherwise items were added meanwhile
+            break
+    index.view()
+    _clean(Path(collection.uri), {new["model"], previous["model"], MODEL_FOLDER})
+
+
+def _stage(staging: Staging, inputs: ItemInputs, model: Model) -> None:
+    """Encode and store the codes of all items that have no staged ones."""
+    index, n_done = staging.index, staging.n_staged()
+    while len(ids := staging.missing(BATCH)):
+        version = staging.version()
+        encoded = _encode(inputs, model, ids)
+        n_staged = staging.stage(ids, encoded, version)
+        if not n_staged and np.array_equal(ids, staging.missing(BATCH)):
+            raise StorageError(
+                f"Item {ids[0]} cannot be encoded again. Run corrhash info --verify to check the "
+                "collection for damage."
+            )
+        n_done += n_staged
+        report("Encoding", n_done, max(len(index), n_done))
+
+
+def _encode(inputs: ItemInputs, model: Model, ids: NDArray[np.int64]) -> Codings:
+    encoded: Codings = {}
+    for modality, read, embed in (
+        ("image", inputs.images, model.hasher.embed_image),
+        ("text", inputs.texts, model.hasher.embed_text),
+    ):
+        rows, vectors = read(ids)
+        if len(rows):
+            continuous = embed(vectors)
+            packed = pack_continuous(continuous) if stores_continuous(inputs.index) else None
+            encoded[modality] = rows, Codes.from_continuous(continuous), packed
+    return encoded
+
+
+def _clean(folder: Path, used: set[str]) -> None:
+    """Delete models that neither the current nor the previous generation uses."""
+    for path in (*folder.glob(f"{MODEL_FOLDER}-*"), *folder.glob(f".{MODEL_FOLDER}-*")):
+        if path.name not in used:
+            shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,279 @@
+"""Improving a collection: learning from judgments, generations, restoring, crashes."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corrhash import InputError, StorageError
+from corrhash.collection import Collection
+from corrhash.collection.improving import _exclusive, improve, restore
+from corrhash.index.sqlite_staging import Staging
+from corrhash.methods.fine_tuning import FineTuning, fine_tune
+from tests.collection.photos import Photos
+
+LEARNING = FineTuning(steps=60, learning_rate=3e-3)
+QUICK = FineTuning(steps=3, learning_rate=3e-3)
+KILLS = int(os.environ.get("CORRHASH_KILLS", "3"))
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def photos():
+    return Photos()
+
+
+@pytest.fixture
+def judged(photos, tmp_path):
+    collection = photos.collection(tmp_path / "c")
+    photos.judge(collection)
+    return collection
+
+
+@pytest.fixture
+def better(monkeypatch):
+    """Skip the validation: every new model counts as better."""
+    monkeypatch.setattr("corrhash.collection.improving._validate", lambda *_: (0.5, 0.6))
+
+
+def codes(collection):
+    """All codes and continuous codes of a collection, by key and modality."""
+    found = {}
+    for entries in collection.index.batches():
+        for modality, of_modality in entries.codes.items():
+            for row, code in zip(entries.rows[modality], of_modality.packed, strict=True):
+                item = entries.items[row]
+                continuous = getattr(item, f"{modality}_continuous")
+                found[item.key, modality] = code.tobytes(), continuous
+    return found
+
+
+def expected_codes(model, collection, photos):
+    """The codes that a model gives to the records of a collection."""
+    fresh = Collection.create("memory:", model, store_continuous=collection.stores_continuous)
+    fresh.add(record for record in photos.records if record.key in collection.ids_of([record.key]))
+    return codes(fresh)
+
+
+@pytest.mark.parametrize("store_continuous", [False, True])
+def test_improvement_encodes_all_items_with_the_new_model(
+    better, photos, tmp_path, store_continuous
+):
+    collection = photos.collection(tmp_path / "c", store_continuous=store_continuous)
+    photos.judge(collection)
+    before = codes(collection)
+    found = improve(collection, photos.records, QUICK)
+    assert (found.switched, found.generation) == (True, 1)
+    assert (found.n_judgments, found.n_queries) == (120, 12)
+    assert collection.model.fingerprint != photos.model.fingerprint
+    after = codes(collection)
+    assert after == expected_codes(collection.model, collection, photos)
+    assert after != before
+    collection.index.verify()
+    again = Collection.open(collection.uri)
+    assert again.model.fingerprint == collection.model.fingerprint
+    assert restore(again, photos.records) == 2
+    assert codes(again) == before
+    assert collection.search(key="pair 5", k=3) == again.search(key="pair 5", k=3)
+    assert collection.model.fingerprint == photos.model.fingerprint
+    again.index.verify()
+    assert restore(again, photos.records) == 3
+    assert codes(again) == after
+
+
+def test_items_added_after_an_improvement_are_restored_too(better, judged, photos):
+    improve(judged, photos.records, QUICK)
+    judged.add(photos.records[200:220])
+    judged.update(photos.records[0].key, labels=["new"])
+    judged.delete([photos.records[1].key])
+    restore(judged, photos.records)
+    assert codes(judged) == expected_codes(photos.model, judged, photos)
+    assert len(judged) == 219
+
+
+def test_worse_model_changes_nothing(judged, photos, monkeypatch):
+    before, about = codes(judged), dict(judged.index.about)
+    monkeypatch.setattr("corrhash.collection.improving._validate", lambda *_: (0.7, 0.7))
+    found = improve(judged, photos.records, QUICK)
+    assert not found.switched
+    assert found.generation == 0
+    assert (codes(judged), judged.index.about) == (before, about)
+    with pytest.raises(InputError, match="no previous generation"):
+        restore(judged)
+
+
+def test_second_improvement_validates_on_new_judgments(judged, photos):
+    first = improve(judged, photos.records, LEARNING)
+    assert first.switched
+    assert first.after > first.before
+    with pytest.raises(InputError, match=r"at least 4 queries.*got 0 such queries"):
+        improve(judged, photos.records, QUICK)
+    photos.judge(judged, first=20)
+    second = improve(judged, photos.records, LEARNING)
+    assert second.n_queries == 24
+
+
+def test_searches_go_on_and_never_mix_generations(better, judged, photos):
+    """Another process' collection answers from the old model and codes, or from the new ones."""
+    other, key = Collection.open(judged.uri), photos.records[7].key
+    term_vector = photos.split.query.texts[:1]
+
+    def ask(collection):
+        return [(m.key, m.distance, m.score) for m in collection.search(term_vector, k=20)[0]]
+
+    answers, done = [ask(other)], threading.Event()
+
+    def search():
+        while not done.is_set():
+            answers.append(ask(other))
+
+    thread = threading.Thread(target=search)
+    thread.start()
+    improve(judged, photos.records, QUICK)
+    restore(judged, photos.records)
+    restore(judged, photos.records)
+    done.set()
+    thread.join()
+    new = ask(judged)
+    assert ask(other) == new
+    assert {tuple(answer) for answer in answers} <= {tuple(answers[0]), tuple(new)}
+    assert other.search(key=key) == judged.search(key=key)
+
+
+def test_writes_during_the_switch_use_the_new_model(better, judged, photos, monkeypatch):
+    """Items that another process adds while all others are encoded get codes of the new model."""
+    other, exchange, late = Collection.open(judged.uri), Staging.exchange, iter([200, 230])
+
+    def exchange_late(staging, **about):
+        start = next(late, None)
+        if start is not None:
+            other.add(photos.records[start : start + 30])
+            other.update(photos.records[3].key, metadata={"year": start})
+        return exchange(staging, **about)
+
+    monkeypatch.setattr(Staging, "exchange", exchange_late)
+    improve(judged, photos.records, QUICK)
+    other.add(photos.records[260:270])  # encoded with the old model first
+    assert len(judged) == 270
+    assert codes(judged) == expected_codes(judged.model, judged, photos)
+    assert codes(other) == codes(judged)
+
+
+class Stopped(BaseException):
+    """Stands for the death of the process."""
+
+
+@pytest.mark.parametrize("moment", range(6))
+def test_interrupted_improvement_is_resumed(better, judged, photos, monkeypatch, moment):
+    """The process ends at some step; the old generation answers, and the next run completes."""
+    before, trained = codes(judged), []
+    steps = ["save", "start", "stage", "stage", "exchange", "clean"]
+    count = {"stage": 3 if moment == 3 else 1}
+    place = {
+        "save": "corrhash.model.Model.save",
+        "clean": "corrhash.collection.improving._clean",
+    }.get(steps[moment], f"corrhash.index.sqlite_staging.Staging.{steps[moment]}")
+    monkeypatch.setattr("corrhash.collection.improving.BATCH", 50)
+
+    def stop(*_, **__):
+        raise Stopped
+
+    with monkeypatch.context() as patch:
+        original = Staging.stage
+
+        def stage_some(*arguments):
+            count["stage"] -= 1
+            if not count["stage"]:
+                raise Stopped
+            return original(*arguments)
+
+        patch.setattr(place, stage_some if steps[moment] == "stage" else stop)
+        with pytest.raises(Stopped):
+            improve(judged, photos.records, QUICK)
+    fresh = Collection.open(judged.uri)
+    fresh.index.verify()
+    if steps[moment] == "clean":  # the switch was complete
+        assert codes(fresh) == expected_codes(fresh.model, fresh, photos) != before
+        return
+    assert codes(fresh) == before
+    assert fresh.search(key="pair 5", k=3)
+    monkeypatch.setattr(
+        "corrhash.collection.improving.fine_tune",
+        lambda *given: trained.append(given) or fine_tune(*given),
+    )
+    found = improve(fresh, photos.records, QUICK)
+    assert found.switched
+    assert codes(fresh) == expected_codes(fresh.model, fresh, photos)
+    assert bool(trained) == (moment < 2)  # the trained model is kept
+
+
+def test_killed_process_leaves_one_generation(better, judged, photos):
+    """SIGKILL at random moments of switches: model and codes always belong together."""
+    improve(judged, photos.records, QUICK)
+    models = [judged.model, photos.model]
+    expected = {m.fingerprint: expected_codes(m, judged, photos) for m in models}
+    rng, seen = np.random.default_rng(0), set()
+    for _ in range(KILLS):
+        command = [sys.executable, "-m", "tests.collection.switching", judged.uri]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT)
+        assert child.stdout.readline()  # the first switch
+        time.sleep(rng.uniform(0, 0.3))
+        child.kill()
+        child.communicate()
+        found = Collection.open(judged.uri)
+        found.index.verify()
+        assert codes(found) == expected[found.model.fingerprint]
+        seen.add(found.model.fingerprint)
+        assert judged.search(key="pair 5") == found.search(key="pair 5")
+    assert len(seen) == 2 or KILLS < 10
+
+
+def test_new_judgments_make_an_interrupted_model_outdated(better, judged, photos, monkeypatch):
+    def stop(*_, **__):
+        raise Stopped
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Staging, "exchange", stop)
+        with pytest.raises(Stopped):
+            improve(judged, photos.records, QUICK)
+    photos.judge(judged, first=30)
+    assert improve(judged, photos.records, QUICK).n_queries == 24
+
+
+def test_only_network_methods_in_folders_are_improved(filled, world, photos):
+    filled.judge("boat", item="scene 1", fits=True)
+    with pytest.raises(InputError, match="CVH cannot be fine-tuned"):
+        improve(filled)
+    with pytest.raises(InputError, match="Only a collection in a folder"):
+        improve(photos.collection("memory:"))
+
+
+def test_unknown_feature_vectors_name_the_way_out(judged):
+    with pytest.raises(InputError, match="Pass the source of the collection"):
+        improve(judged)
+
+
+def test_two_improvements_exclude_each_other(judged, photos):
+    with _exclusive(judged), pytest.raises(InputError, match="Another process is improving"):
+        improve(Collection.open(judged.uri), photos.records)
+
+
+def test_staged_damage_is_noticed(better, judged, photos, monkeypatch):
+    exchange = Staging.exchange
+
+    def damage(staging, **about):
+        with staging.index._reading() as connection:
+            connection.execute("UPDATE staged_codes SET image = zeroblob(2) WHERE id = 3")
+        return exchange(staging, **about)
+
+    before = codes(judged)
+    monkeypatch.setattr(Staging, "exchange", damage)
+    with pytest.raises(StorageError, match="staged code of item 3 is damaged"):
+        improve(judged, photos.records, QUICK)
+    assert codes(judged) == before
+    assert np.isfinite(judged.search(key="pair 5", k=3)[0].score)
