@@ -17,7 +17,7 @@ from corrhash.index.sqlite_staging import Staging
 from corrhash.methods.fine_tuning import FineTuning, fine_tune
 from tests.collection.photos import Photos
 
-LEARNING = FineTuning(steps=60, learning_rate=3e-3)
+LEARNING = FineTuning(steps=60, learning_rate=3e-3, ranking_weight=5.0)
 QUICK = FineTuning(steps=3, learning_rate=3e-3)
 KILLS = int(os.environ.get("CORRHASH_KILLS", "3"))
 ROOT = Path(__file__).parents[2]

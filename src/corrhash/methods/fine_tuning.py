@@ -100,11 +100,11 @@ class FineTuning:
     seed : of the order and of dropout.
     """
 
-    steps: int = 200
-    learning_rate: float = 5e-4
+    steps: int = 300
+    learning_rate: float = 1e-3
     n_pairs: int = 64
     n_queries: int = 16
-    ranking_weight: float = 0.1
+    ranking_weight: float = 0.05
     temperature: float = 0.12
     cosine_scale: float = 4.0
     seed: int = 0
