@@ -23,6 +23,7 @@ from corrhash.index.filter_grammar import format_filter, parse_filter
 from corrhash.index.filters import holds
 from corrhash.methods import METHODS
 from corrhash.model import Model
+from tests.collection.world import linear_calibration
 
 
 @dataclass(frozen=True)
@@ -219,7 +220,8 @@ def model_folders(folder: Path) -> Target:
 
     pairs = make_pairs(40, seed=0)
     terms = Vocabulary(tuple(f"t{i}" for i in range(pairs.texts.shape[1])))
-    Model(METHODS["cvh"](4).fit(pairs), Reader(terms)).save(folder / "m")
+    hasher = METHODS["cvh"](4).fit(pairs)
+    Model(hasher, Reader(terms), calibration=linear_calibration(4)).save(folder / "m")
     whole = {path.name: path.read_bytes() for path in (folder / "m").iterdir()}
     names = sorted(whole)
 
@@ -239,6 +241,8 @@ def model_folders(folder: Path) -> Target:
             model = load_model(folder / "m")
             model.hasher.encode_text(model.reader.read_texts(["t1 t2"]))
             model.hasher.encode_image(np.ones((1, pairs.images.shape[1])))
+            for direction in model.calibration.directions if model.calibration else ():
+                model.calibration.probabilities(direction, "distance", np.arange(5))
         finally:
             (folder / "m" / name).write_bytes(whole[name])
         return name
