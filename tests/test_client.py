@@ -13,7 +13,7 @@ from corrhash.index.filter_grammar import parse_filter
 from corrhash.service.app import create_app
 from corrhash.service.limits import Limits
 from corrhash.service.uploads import decode_image
-from tests.collection.world import linear_calibration
+from tests.collection.world import calibrate
 from tests.service.conftest import TOKEN, N, fill
 from tests.service.running import running
 
@@ -59,8 +59,7 @@ def test_searches_equal_those_of_the_collection(both, kind, options):
 @pytest.mark.parametrize("kind", ["text", "image", "key"])
 def test_probabilities_are_those_of_the_collection(both, kind, monkeypatch):
     client, collection, scenes = both
-    model = replace(collection.model, calibration=linear_calibration(collection.n_bits))
-    monkeypatch.setattr(collection, "model", model)
+    calibrate(collection, monkeypatch)
     value = queries(collection, scenes)[kind][0]
     every = collection.search(**{kind: value}, k=N)
     least = every[9].probability

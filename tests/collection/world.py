@@ -1,9 +1,12 @@
 """Synthetic images as files, with captions and a model trained on them."""
 
+from dataclasses import replace
+
 import numpy as np
 from PIL import Image
 
 from corrhash.calibration import DIRECTIONS, Calibration, DirectionCalibration
+from corrhash.collection.generations import Encoder
 from corrhash.datasets import PairedDataset, Reader, Vocabulary
 from corrhash.datasets.image_features import ImageFeatures
 from corrhash.datasets.scenes.dataset import draw_scenes
@@ -79,3 +82,10 @@ def linear_calibration(n_bits):
         tables = {measure: table / number for measure, table in tables.items()}
         directions[name] = DirectionCalibration(tables, 100, 200, 0.5, 0.0)
     return Calibration(directions)
+
+
+def calibrate(collection, monkeypatch):
+    """Give the model of a collection linear probabilities, for one test."""
+    generation, model = collection.encoders.current()
+    model = replace(model, calibration=linear_calibration(collection.n_bits))
+    monkeypatch.setattr(collection.encoders, "_encoder", Encoder(generation, model))

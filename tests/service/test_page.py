@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from PIL import Image
 
 from corrhash.collection import Collection
 from corrhash.service.app import create_app
-from tests.collection.world import linear_calibration
+from tests.collection.world import calibrate
 from tests.service.conftest import HOSTILE, TOKEN, N, image_bytes
 from tests.service.running import running
 
@@ -92,8 +91,7 @@ def search(page, words):
 
 
 def test_a_line_ends_the_likely_results(page, collection, monkeypatch):
-    model = replace(collection.model, calibration=linear_calibration(collection.n_bits))
-    monkeypatch.setattr(collection, "model", model)
+    calibrate(collection, monkeypatch)
     page.get_by_text("Show codes").click()
     page.goto(f"{page.url}?like=scene+3")
     page.wait_for_selector("#results .line")
@@ -112,8 +110,7 @@ def test_a_line_ends_the_likely_results(page, collection, monkeypatch):
 
 
 def test_unlikely_results_are_announced(page, collection, monkeypatch):
-    model = replace(collection.model, calibration=linear_calibration(collection.n_bits))
-    monkeypatch.setattr(collection, "model", model)
+    calibrate(collection, monkeypatch)
     search(page, "sea")  # text->image: at most 1/3
     first = page.locator("#results > li").first.text_content()
     assert first == "None of these results is likely to be relevant."
