@@ -1,10 +1,10 @@
 """Near-duplicates among real photos with planted copies: precision and recall.
 
-Copies of some photos are resized, re-encoded, cropped by 5% of each side at a random position, and
-mirrored. A pair of items is right if both were made from the same photo. Photos that were published
-twice count as wrong pairs; they are listed, to be looked at.
+Some photos have one copy each: resized to half, re-encoded with quality 30, cropped by 5% of each
+side at a random position, or mirrored. A pair is right if it is a photo and its copy. Photos that
+were published twice count as wrong pairs; they are listed, to be looked at.
 
-    python -m benchmarks.duplicates PHOTOS MODEL [--photos 1000] [--copied 100]
+    python -m benchmarks.duplicates PHOTOS MODEL [--photos 1000] [--copied 100 of each kind]
 
 PHOTOS is a folder of images, and MODEL a folder that corrhash train wrote, which reads images.
 """
@@ -48,15 +48,21 @@ def copy_of(image: Image.Image, kind: str, rng: np.random.Generator) -> bytes:
 
 
 def records(photos: list[Path], n_copied: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield photos and copies; the key of a copy starts with that of its photo."""
+    """Yield all photos, and one copy of some: ``n_copied`` of each kind."""
     rng = np.random.default_rng(seed)
-    for number, path in enumerate(photos):
+    for path in photos:
         yield {"key": path.name, "image": path}
-        if number < n_copied:
-            with Image.open(path) as image:
-                rgb = image.convert("RGB")
-            for kind in KINDS:
-                yield {"key": f"{path.name} {kind}", "image": copy_of(rgb, kind, rng)}
+    for first, second in planted_pairs(photos, n_copied):
+        path = next(path for path in photos if path.name == first)
+        with Image.open(path) as image:
+            copy = copy_of(image.convert("RGB"), second.rpartition(" ")[2], rng)
+        yield {"key": second, "image": copy}
+
+
+def planted_pairs(photos: list[Path], n_copied: int) -> list[tuple[str, str]]:
+    """Return the keys of photos and their copies."""
+    kinds = [kind for kind in KINDS for _ in range(n_copied)]
+    return [(path.name, f"{path.name} {kind}") for path, kind in zip(photos, kinds, strict=False)]
 
 
 def measure(photos: list[Path], model: Path, n_copied: int, seed: int) -> dict[str, Any]:
@@ -67,30 +73,26 @@ def measure(photos: list[Path], model: Path, n_copied: int, seed: int) -> dict[s
     groups = collection.duplicates()
     seconds = time.perf_counter() - started
     found = {pair for group in groups for pair in combinations(sorted(group.keys), 2)}
-    planted = set()
-    for path in photos[:n_copied]:
-        copies = [path.name, *(f"{path.name} {kind}" for kind in KINDS)]
-        planted |= {*combinations(sorted(copies), 2)}
-    with_photo = {kind: [(p.name, f"{p.name} {kind}") for p in photos[:n_copied]] for kind in KINDS}
+    planted = planted_pairs(photos, n_copied)
     ids = collection.ids_of([key for pair in planted for key in pair])
     codes = collection.codes_of(list(ids.values()), "image")
-    distances = {
-        kind: [int(codes[ids[a]].hamming(codes[ids[b]])[0, 0]) for a, b in pairs]
-        for kind, pairs in with_photo.items()
-    }
+    kinds = {kind: [pair for pair in planted if pair[1].endswith(kind)] for kind in KINDS}
     return {
         "items": len(collection),
         "bits": collection.n_bits,
         "groups": len(groups),
-        "precision": len(found & planted) / max(1, len(found)),
-        "recall": len(found & planted) / len(planted),
+        "precision": len(found.intersection(planted)) / max(1, len(found)),
+        "recall": len(found.intersection(planted)) / len(planted),
         "recall_by_kind": {
-            kind: len(found.intersection(pairs)) / len(pairs) for kind, pairs in with_photo.items()
+            kind: len(found.intersection(pairs)) / len(pairs) for kind, pairs in kinds.items()
         },
         "code_distance_95_percent": {
-            kind: float(np.percentile(values, 95)) for kind, values in distances.items()
+            kind: float(
+                np.percentile([codes[ids[a]].hamming(codes[ids[b]])[0, 0] for a, b in pairs], 95)
+            )
+            for kind, pairs in kinds.items()
         },
-        "wrong_pairs": sorted(found - planted)[:20],
+        "wrong_pairs": sorted(found.difference(planted))[:20],
         "seconds": round(seconds, 1),
     }
 

@@ -147,8 +147,8 @@ def duplicates(
         int | None,
         typer.Option(
             min=0,
-            help="Largest Hamming distance of image codes.  [default: a quarter of the code "
-            "length; an eighth in a collection without a model]",
+            help="Largest Hamming distance of image codes.  [default: 3/8 of the code length; 1/8 "
+            "in a collection without a model]",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the groups as JSON.")] = False,

@@ -353,9 +353,9 @@ class SearchableCollection(ABC):
 
         Parameters
         ----------
-        max_distance : largest Hamming distance of image codes; by default a quarter of the code
-            length. Pairs within it are verified on the stored images. A collection without a model
-            compares codes alone, by default up to an eighth of the code length.
+        max_distance : largest Hamming distance of image codes, by default 3/8 of the code length.
+            Pairs within it are verified on the stored images. A collection without a model compares
+            codes alone, by default up to 1/8 of the code length.
         """
 
     @abstractmethod

@@ -72,14 +72,14 @@ def find_duplicates(
     Parameters
     ----------
     index : the items with their image codes.
-    max_distance : largest Hamming distance of the codes of candidates; by default a quarter of the
-        code length, or an eighth with ``by_code``.
+    max_distance : largest Hamming distance of the codes of candidates; by default 3/8 of the code
+        length, or 1/8 with ``by_code``.
     by_code : compare codes alone, for perceptual hashes such as PDQ. Otherwise items without a
         stored image are skipped.
     """
     check_radius(max_distance, "max_distance")
     if max_distance is None:
-        max_distance = index.n_bits // (8 if by_code else 4)
+        max_distance = (1 if by_code else 3) * index.n_bits // 8
     found = _Images.read(index, by_code=by_code)
     if not len(found.ids):
         raise InputError(
