@@ -24,9 +24,6 @@ Reduction = Literal["mean", "sum"]
 SHARE_LIMITS = (0.001, 0.999)
 """The share of similar pairs is clipped to these limits, so that no weight exceeds 500."""
 
-LARGEST_LOGIT = 1e9
-"""Minus this logit excludes a column from a softmax, and has no infinite gradient."""
-
 SMALLEST_NORM = 1e-8
 """Rows with a smaller norm count as zero."""
 
@@ -180,19 +177,12 @@ def cosine_likelihood_loss(
 def counterpart_loss(u: Tensor, v: Tensor, similarity: Any, temperature: float) -> Tensor:
     """Contrastive loss of CHN-plus for pairs: how well an item identifies its counterpart.
 
-    For each image, a softmax of cos(u_i, sign v_j) / τ over the texts j of the batch is the
-    probability that text j is its counterpart; for each text, of cos(v_j, sign u_i) / τ over the
-    images. The loss is the mean cross-entropy of both directions. One code of each cosine is
-    binary, as in a search with continuous queries. The sign has no gradient, so that of the
-    identity replaces it.
+    A softmax of cos(u_i, sign v_j) / τ over the texts j of the batch is the probability that text j
+    is the counterpart of image i, and the reverse for texts. The loss is the mean cross-entropy of
+    both directions. Gradients pass through the sign as if it were the identity.
 
-    Parameters
-    ----------
-    u : (n_images, b) continuous codes of images.
-    v : (n_texts, b) continuous codes of texts.
-    similarity : (n_images, n_texts) of +1, -1 and 0 (unknown). The counterparts of an item are
-        similar to it. If it has several, each is right; without any, it does not count.
-    temperature : τ, above 0.
+    ``similarity`` is that of :func:`cosine_margin_loss`. The counterparts of an item are those
+    similar to it. If it has several, each is right; without any, it does not count.
 
     Examples
     --------
@@ -201,25 +191,18 @@ def counterpart_loss(u: Tensor, v: Tensor, similarity: Any, temperature: float) 
     >>> counterpart_loss(u, v, [[1, -1], [-1, 1]], temperature=0.5)  # ln(1 + exp(-1 / τ))
     tensor(0.1269)
     """
-    s = as_similarity(similarity, u, v)
-    of_images = cosines(u, with_sign(v)) / temperature
-    of_texts = cosines(with_sign(u), v).T / temperature
-    return (_counterpart_entropy(of_images, s) + _counterpart_entropy(of_texts, s.T)) / 2
-
-
-def _counterpart_entropy(logits: Tensor, similarity: Tensor) -> Tensor:
-    """Return the mean over rows of -ln of the total probability of similar columns."""
-    all_known = logits.masked_fill(similarity == 0, -LARGEST_LOGIT).logsumexp(dim=1)
-    similar = logits.masked_fill(similarity <= 0, -LARGEST_LOGIT).logsumexp(dim=1)
-    has_similar = (similarity > 0).any(dim=1)
-    return ((all_known - similar) * has_similar).sum() / has_similar.sum().clamp(min=1)
-
-
-def with_sign(u: Tensor) -> Tensor:
-    """Return the sign of continuous codes, with the gradient of the identity."""
     import torch
 
-    return u + (torch.where(u > 0, 1.0, -1.0) - u).detach()
+    s = as_similarity(similarity, u, v)
+    signs = [x + (torch.where(x > 0, 1.0, -1.0) - x).detach() for x in (u, v)]
+    loss = torch.zeros((), dtype=u.dtype, device=u.device)
+    for logits, judged in ((cosines(u, signs[1]), s), (cosines(v, signs[0]), s.T)):
+        known = (logits / temperature).masked_fill(judged == 0, -1e9)
+        similar = known.masked_fill(judged <= 0, -1e9)
+        has_similar = (judged > 0).any(dim=1)
+        entropies = known.logsumexp(dim=1) - similar.logsumexp(dim=1)  # -ln of the probability
+        loss = loss + (entropies * has_similar).sum() / has_similar.sum().clamp(min=1)
+    return loss / 2
 
 
 def contrastive_loss(
