@@ -179,7 +179,7 @@ def counterpart_loss(u: Tensor, v: Tensor, similarity: Any, temperature: float) 
 
     A softmax of cos(u_i, sign v_j) / τ over the texts j of the batch is the probability that text j
     is the counterpart of image i, and the reverse for texts. The loss is the mean cross-entropy of
-    both directions. Gradients pass through the sign as if it were the identity.
+    both directions.
 
     ``similarity`` is that of :func:`cosine_margin_loss`. The counterparts of an item are those
     similar to it. If it has several, each is right; without any, it does not count.
@@ -191,12 +191,8 @@ def counterpart_loss(u: Tensor, v: Tensor, similarity: Any, temperature: float) 
     >>> counterpart_loss(u, v, [[1, -1], [-1, 1]], temperature=0.5)  # ln(1 + exp(-1 / τ))
     tensor(0.1269)
     """
-    import torch
-
-    s = as_similarity(similarity, u, v)
-    signs = [x + (torch.where(x > 0, 1.0, -1.0) - x).detach() for x in (u, v)]
-    loss = torch.zeros((), dtype=u.dtype, device=u.device)
-    for logits, judged in ((cosines(u, signs[1]), s), (cosines(v, signs[0]), s.T)):
+    s, loss = as_similarity(similarity, u, v), u.new_zeros(())
+    for logits, judged in ((cosines(u, with_sign(v)), s), (cosines(v, with_sign(u)), s.T)):
         known = (logits / temperature).masked_fill(judged == 0, -1e9)
         similar = known.masked_fill(judged <= 0, -1e9)
         has_similar = (judged > 0).any(dim=1)
@@ -292,6 +288,11 @@ def unit_vectors(rows: Tensor) -> Tensor:
     norms = torch.linalg.vector_norm(rows, dim=1, keepdim=True)  # (n, 1)
     nonzero = norms > SMALLEST_NORM
     return torch.where(nonzero, rows, 0.0) / torch.where(nonzero, norms, 1.0)
+
+
+def with_sign(u: Tensor) -> Tensor:
+    """Return the signs of continuous codes, with gradients as if they were the codes."""
+    return u + ((u > 0) * 2.0 - 1.0 - u).detach()
 
 
 def squared_distances(u: Tensor, v: Tensor) -> Tensor:

@@ -131,7 +131,8 @@ class CHNPlus(NetworkHasher):
             "text": batch.text_codes,
         }  # (n_images, b), (n_texts, b)
         if self._contrastive:
-            return counterpart_loss(*codes.values(), batch.similarity, self.temperature), {}
+            u, v = codes.values()
+            return counterpart_loss(u, v, batch.similarity, self.temperature), {}
         loss = self._pair_loss(codes["image"], codes["text"], batch.similarity)  # L
         for modality, similarity in (
             batch.within_modality.items() if self.within_modality_weight else ()

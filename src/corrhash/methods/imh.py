@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 
 from corrhash._progress import report
@@ -149,6 +148,8 @@ def shared_codes(
         return predicted - graphs @ codes - shift * codes.mean(axis=0)
 
     if n <= DENSE:
+        import scipy.linalg  # not needed to encode
+
         matrix = product(np.eye(n))
         matrix = (matrix + matrix.T) / 2
         _, codes = scipy.linalg.eigh(
