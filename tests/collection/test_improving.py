@@ -17,7 +17,6 @@ from corrhash.index.sqlite_staging import Staging
 from corrhash.methods.fine_tuning import FineTuning, fine_tune
 from tests.collection.photos import Photos
 
-LEARNING = FineTuning(steps=60, learning_rate=3e-3, ranking_weight=5.0)
 QUICK = FineTuning(steps=3, learning_rate=3e-3)
 KILLS = int(os.environ.get("CORRHASH_KILLS", "3"))
 ROOT = Path(__file__).parents[2]
@@ -107,15 +106,19 @@ def test_worse_model_changes_nothing(judged, photos, monkeypatch):
         restore(judged)
 
 
-def test_second_improvement_validates_on_new_judgments(judged, photos):
-    first = improve(judged, photos.records, LEARNING)
-    assert first.switched
-    assert first.after > first.before
-    with pytest.raises(InputError, match=r"at least 4 queries.*got 0 such queries"):
+def test_second_improvement_validates_on_new_judgments(judged, photos, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("corrhash.collection.improving._validate", lambda *_: (0.5, 0.6))
+        improve(judged, photos.records, QUICK)
+    with pytest.raises(InputError, match=r"at least 2 queries.*got 0 such queries"):
         improve(judged, photos.records, QUICK)
     photos.judge(judged, first=20)
-    second = improve(judged, photos.records, LEARNING)
+    before = codes(judged)
+    second = improve(judged, photos.records, QUICK)
     assert second.n_queries == 24
+    assert 0 < second.before < 1
+    assert second.switched == (second.after > second.before)
+    assert (codes(judged) != before) == second.switched
 
 
 def test_searches_go_on_and_never_mix_generations(better, judged, photos):

@@ -19,6 +19,7 @@ from corrhash.methods.fine_tuning import (
     fine_tune,
     learn_relevance,
     ordered_share,
+    validation_queries,
 )
 
 QUICK = {"networks": Networks(width=32), "training": Training(epochs=2)}
@@ -80,19 +81,29 @@ def test_relevance_rises_with_the_cosine(hasher, data):
 def test_ordered_share_counts_pairs_and_half_ties(hasher, data):
     right = total = 0
     for query in data.queries:
-        code = hasher.query_codes(hasher.embed_text(data.texts[[query.row]]))
-        distances = {
-            item: int(code.hamming(hasher.encode_image(data.images[[item.image]]))[0, 0])
+        asked = hasher.embed_text(data.texts[[query.row]])[0]
+        scores = {
+            item: float(hasher.encode_image(data.images[[item.image]]).signs()[0] @ asked)
             for item in query.items
         }
         for near in (item for item in query.items if item.verdict > 0):
             for far in (item for item in query.items if item.verdict < 0):
-                difference = distances[far] - distances[near]
+                difference = round(scores[near], 4) - round(scores[far], 4)
                 right += 1.0 if difference > 0 else 0.5 if difference == 0 else 0.0
                 total += 1
     share, n_pairs = ordered_share(hasher, data)
     assert n_pairs == total > 100
     assert share == pytest.approx(right / total)
+
+
+def test_texts_of_fitting_items_are_tested_too():
+    items = [JudgedItem(1, 11, 1), JudgedItem(2, -1, 1), JudgedItem(3, 13, -1)]
+    random = [JudgedItem(3, 13, -1), JudgedItem(4, 14, -1)]
+    only_fits = JudgedQuery("image", 8, items[1:2])
+    found = validation_queries([JudgedQuery("text", 0, items), only_fits], random)
+    assert [(one.modality, one.row) for one in found] == [("text", 0), ("text", 11)]
+    assert found[0].items == items
+    assert found[1].items == [*items[1:], random[1]]
 
 
 def test_fine_tuning_learns_the_order_and_keeps_the_original(hasher, data):

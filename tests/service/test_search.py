@@ -6,10 +6,12 @@ import threading
 import numpy as np
 import pytest
 
-from corrhash.collection import SearchOptions
+from corrhash.collection import Collection, SearchOptions
+from corrhash.collection.improving import improve
 from corrhash.collection.search import find_pages
 from corrhash.errors import InputError
 from corrhash.index.time_limit import TimeLimitError
+from corrhash.methods.fine_tuning import FineTuning
 from corrhash.service import search
 from corrhash.service.schemas import SearchResponse
 from corrhash.service.search import (
@@ -17,6 +19,7 @@ from corrhash.service.search import (
     SearchService,
     TextEncoder,
 )
+from tests.collection.photos import Photos
 
 
 @pytest.fixture
@@ -193,3 +196,23 @@ def test_searches_of_later_rounds_of_the_event_loop_join_a_batch(collection):
     asyncio.run(search_all())
     service.close()
     assert sizes == [1, 1, 3, 4, 1]
+
+
+def test_service_follows_a_new_generation(tmp_path, monkeypatch):
+    """Another process replaces the model and all codes; the next answer comes from the new ones."""
+    monkeypatch.setattr("corrhash.collection.improving._validate", lambda *_: (0.5, 0.6))
+    photos = Photos()
+    collection = photos.collection(tmp_path / "c", n=60)
+    photos.judge(collection)
+    key, other = photos.records[7].key, Collection.open(collection.uri)
+    service = SearchService(collection, lambda size: None)
+    request = SearchRequest("key", key, SearchOptions(k=5))
+    before = content(service.search_all([request])[0])
+    texts = service._text_encoder(collection.model)
+    improve(other, photos.records, FineTuning(steps=3, learning_rate=0.01))
+    after = content(service.search_all([request])[0])
+    matches = [(one["key"], one["distance"], one["score"]) for one in after["matches"]]
+    assert matches == [(m.key, m.distance, m.score) for m in other.search(key=key, k=5)]
+    assert after["code"] != before["code"]
+    assert service._text_encoder(collection.model) is not texts
+    service.close()

@@ -131,7 +131,7 @@ def improve(
 
     Training starts from the original model, with all judgments and with the images and texts of the
     collection. The new model is compared with the current one on judgments that were held out:
-    how often is an item that fits nearer than one that does not? If the new model is better, all
+    how often does an item that fits rank above one that does not? If the new model is better, all
     items are encoded again and the collection switches to it, in one step.
 
     Searches and writes go on meanwhile, and a running **corrhash serve** switches too. To resume an

@@ -34,8 +34,10 @@ from corrhash.index.sqlite_staging import Codings, Staging
 from corrhash.methods.fine_tuning import (
     FineTuning,
     JudgedData,
+    JudgedItem,
     fine_tune,
     ordered_share,
+    validation_queries,
 )
 from corrhash.methods.network_hasher import NetworkHasher
 from corrhash.model import Model
@@ -47,8 +49,11 @@ BATCH = 512
 FOLDS = 3
 """Parts of the queries; each is held out once."""
 
-MIN_QUERIES = 4
+MIN_QUERIES = 2
 """Queries with a fitting item and one that does not fit, which the validation needs."""
+
+RANDOM_ITEMS = 100
+"""Random items of a validation, which count as not fitting."""
 
 Records = Iterable[Record | UnreadableRecord]
 
@@ -60,8 +65,9 @@ class Outcome:
     Parameters
     ----------
     switched : whether the new model is better, so that the collection has a new generation.
-    before, after : how often a fitting item was nearer than one that does not fit, among items
-        judged for the same held-out query, with the old model and with new ones.
+    before, after : how often an item that fits a held-out query ranked above one that does not,
+        with the old model and with new ones. The texts of fitting items count as queries too, and
+        random items as not fitting them.
     n_judgments, n_queries : what the new model was trained on.
     """
 
@@ -218,7 +224,10 @@ def _validate(
             f"item that fits and one that does not, got {len(tested)} such queries. Judge more "
             "results."
         )
-    order = np.random.default_rng(settings.seed).permutation(sorted(tested))
+    rng = np.random.default_rng(settings.seed)
+    order = rng.permutation(sorted(tested))
+    pairs = rng.permutation(data.pairs)[:RANDOM_ITEMS].tolist()
+    random = [JudgedItem(image, text, -1) for image, text in pairs]
     totals = np.zeros((2, 2))  # of the current model and of the new ones: ordered pairs, pairs
     for number in range(FOLDS):
         held_out = {int(at) for at in order[number::FOLDS]}
@@ -227,7 +236,9 @@ def _validate(
         rest = [query for at, query in enumerate(data.queries) if at not in held_out]
         title = f"Validating, part {number + 1} of {FOLDS}"
         hasher = fine_tune(_networks(original), replace(data, queries=rest), settings, title)
-        test = replace(data, queries=[tested[at] for at in sorted(held_out)])
+        test = replace(
+            data, queries=validation_queries([tested[at] for at in sorted(held_out)], random)
+        )
         for row, one in enumerate((_networks(current), hasher)):
             share, n_pairs = ordered_share(one, test)
             totals[row] += share * n_pairs, n_pairs

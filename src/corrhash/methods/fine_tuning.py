@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from corrhash._progress import report
-from corrhash.codes import Codes, unit_rows
+from corrhash.codes import unit_rows
 from corrhash.errors import optional_packages
 from corrhash.losses import cosine_likelihood_loss, cosines, with_sign
 from corrhash.methods.network_hasher import NetworkHasher
@@ -33,6 +33,9 @@ NO_ROW = -1
 
 RANDOM_ITEMS = 10
 """Random items of each query that count as not fitting."""
+
+DIGITS = 4
+"""Decimals of scores that count in a ranking."""
 
 DEFAULT_RELEVANCE = 6.0, -4.0
 """Slope and intercept of the logit of relevance if judgments do not define it."""
@@ -265,22 +268,42 @@ def _code_of(
 
 
 def ordered_share(hasher: NetworkHasher, data: JudgedData) -> tuple[float, int]:
-    """Return how often a fitting item is nearer than one that does not fit, and of how many pairs.
+    """Return how often a fitting item ranks above one that does not fit, and of how many pairs.
 
-    Both items were judged for the same query. Equal Hamming distances count half.
+    Both items were judged for the same query. They are ranked as by a search: by the cosine of the
+    query's continuous code and the signs of theirs. Ties count half.
     """
     of_images, of_texts = _codes_of(hasher, data)
     right, total = 0.0, 0
     for query in data.queries:
-        of_queries = of_texts if query.modality == "text" else of_images
-        code = hasher.query_codes(of_queries[query.row][None])
-        continuous = [_code_of(item, of_images, of_texts) for item in query.items]
-        distances = code.hamming(Codes.from_continuous(np.stack(continuous)))[0].astype(int)
+        of_query = (of_texts if query.modality == "text" else of_images)[query.row]
+        continuous = np.stack([_code_of(item, of_images, of_texts) for item in query.items])
+        scores = (np.where(continuous > 0, 1.0, -1.0) @ of_query).round(DIGITS)
         fits = np.array([item.verdict > 0 for item in query.items])
-        difference = distances[~fits][None] - distances[fits][:, None]
+        difference = scores[fits][:, None] - scores[~fits][None]
         right += float((difference > 0).sum() + 0.5 * (difference == 0).sum())
         total += difference.size
     return (right / total if total else 0.0), total
+
+
+def validation_queries(
+    queries: Sequence[JudgedQuery], random: Sequence[JudgedItem]
+) -> list[JudgedQuery]:
+    """Return what a validation compares: judged queries, and the texts of items that fit them.
+
+    What fits a query fits the text of an item that fits it, and ranks above most random items. The
+    query itself is not compared with random items: its judged ones were found by the old model, so
+    that all of them rank above random ones.
+    """
+    found = list(queries)
+    for query in queries:
+        own = {(item.image, item.text) for item in query.items}
+        others = [item for item in random if (item.image, item.text) not in own]
+        for item in query.items:
+            if item.verdict > 0 and item.text != NO_ROW:
+                rest = [other for other in query.items if other is not item]
+                found.append(JudgedQuery("text", item.text, [*rest, *others]))
+    return [one for one in found if {item.verdict for item in one.items} == {1, -1}]
 
 
 def _codes_of(
