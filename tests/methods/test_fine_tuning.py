@@ -17,9 +17,9 @@ from corrhash.methods.fine_tuning import (
     JudgedQuery,
     _ranking_loss,
     fine_tune,
+    judged_scores,
     learn_relevance,
-    ordered_share,
-    validation_queries,
+    share_in_order,
 )
 
 QUICK = {"networks": Networks(width=32), "training": Training(epochs=2)}
@@ -78,39 +78,36 @@ def test_relevance_rises_with_the_cosine(hasher, data):
     assert learn_relevance(hasher, given, items, np.random.default_rng(0)) == DEFAULT_RELEVANCE
 
 
-def test_ordered_share_counts_pairs_and_half_ties(hasher, data):
-    right = total = 0
+def test_judged_scores_equal_a_slow_version(hasher, data):
+    scores, fits = [], []
     for query in data.queries:
-        asked = hasher.embed_text(data.texts[[query.row]])[0]
-        scores = {
-            item: float(hasher.encode_image(data.images[[item.image]]).signs()[0] @ asked)
-            for item in query.items
-        }
-        for near in (item for item in query.items if item.verdict > 0):
-            for far in (item for item in query.items if item.verdict < 0):
-                difference = round(scores[near], 4) - round(scores[far], 4)
-                right += 1.0 if difference > 0 else 0.5 if difference == 0 else 0.0
-                total += 1
-    share, n_pairs = ordered_share(hasher, data)
-    assert n_pairs == total > 100
-    assert share == pytest.approx(right / total)
+        fitting = [item for item in query.items if item.verdict > 0]
+        for row, own in [(query.row, None), *((item.text, item) for item in fitting)]:
+            asked = hasher.embed_text(data.texts[[row]])[0]
+            for item in query.items:
+                if item is not own:
+                    code = hasher.encode_image(data.images[[item.image]]).signs()[0]
+                    norm = np.linalg.norm(asked) * np.linalg.norm(code)
+                    scores.append(float(code @ asked) / norm)
+                    fits.append(item.verdict > 0)
+    found = judged_scores(hasher, data)
+    np.testing.assert_allclose(found[0], scores, atol=1e-4)
+    assert found[1].tolist() == fits
 
 
-def test_texts_of_fitting_items_are_tested_too():
-    items = [JudgedItem(1, 11, 1), JudgedItem(2, -1, 1), JudgedItem(3, 13, -1)]
-    random = [JudgedItem(3, 13, -1), JudgedItem(4, 14, -1)]
-    only_fits = JudgedQuery("image", 8, items[1:2])
-    found = validation_queries([JudgedQuery("text", 0, items), only_fits], random)
-    assert [(one.modality, one.row) for one in found] == [("text", 0), ("text", 11)]
-    assert found[0].items == items
-    assert found[1].items == [*items[1:], random[1]]
+def test_share_in_order_equals_counting_pairs():
+    rng = np.random.default_rng(0)
+    scores, fits = rng.integers(0, 9, 60) / 8, rng.random(60) < 0.4
+    pairs = [(a > b) + (a == b) / 2 for a in scores[fits] for b in scores[~fits]]
+    assert share_in_order(scores, fits) == pytest.approx(np.mean(pairs))
 
 
 def test_fine_tuning_learns_the_order_and_keeps_the_original(hasher, data):
     before = {name: array.copy() for name, array in hasher.learned().items()}
     settings = FineTuning(steps=60, learning_rate=3e-3, ranking_weight=5.0)
     tuned = fine_tune(hasher, data, settings)
-    assert ordered_share(tuned, data)[0] > ordered_share(hasher, data)[0] + 0.05
+    before_share, share = (share_in_order(*judged_scores(one, data)) for one in (hasher, tuned))
+    assert share > before_share + 0.05
     for name, array in hasher.learned().items():
         np.testing.assert_array_equal(array, before[name])
     again = fine_tune(hasher, data, settings)

@@ -130,9 +130,9 @@ def improve(
     """Fine-tune the model of a collection on its judgments.
 
     Training starts from the original model, with all judgments and with the images and texts of the
-    collection. The new model is compared with the current one on judgments that were held out:
-    how often does an item that fits rank above one that does not? If the new model is better, all
-    items are encoded again and the collection switches to it, in one step.
+    collection. The new model is compared with the current one on judgments that were held out: how
+    often does an item that fits have a higher score than one that does not? If the new model is
+    better, all items are encoded again and the collection switches to it, in one step.
 
     Searches and writes go on meanwhile, and a running **corrhash serve** switches too. To resume an
     interrupted command, run it again. **--restore** undoes the last switch.

@@ -34,10 +34,9 @@ from corrhash.index.sqlite_staging import Codings, Staging
 from corrhash.methods.fine_tuning import (
     FineTuning,
     JudgedData,
-    JudgedItem,
     fine_tune,
-    ordered_share,
-    validation_queries,
+    judged_scores,
+    share_in_order,
 )
 from corrhash.methods.network_hasher import NetworkHasher
 from corrhash.model import Model
@@ -49,12 +48,6 @@ BATCH = 512
 FOLDS = 3
 """Parts of the queries; each is held out once."""
 
-MIN_QUERIES = 2
-"""Queries with a fitting item and one that does not fit, which the validation needs."""
-
-RANDOM_ITEMS = 100
-"""Random items of a validation, which count as not fitting."""
-
 Records = Iterable[Record | UnreadableRecord]
 
 
@@ -65,9 +58,9 @@ class Outcome:
     Parameters
     ----------
     switched : whether the new model is better, so that the collection has a new generation.
-    before, after : how often an item that fits a held-out query ranked above one that does not,
-        with the old model and with new ones. The texts of fitting items count as queries too, and
-        random items as not fitting them.
+    before, after : how often an item that fits a held-out query has a higher score than one that
+        does not fit, with the old model and with new ones. The texts of fitting items count as
+        queries too.
     n_judgments, n_queries : what the new model was trained on.
     """
 
@@ -212,38 +205,32 @@ def _networks(model: Model) -> NetworkHasher:
 def _validate(
     current: Model, original: Model, data: JudgedData, settings: FineTuning
 ) -> tuple[float, float]:
-    """Return the shares of ordered pairs on held-out queries, of the current and of new models."""
+    """Return the shares in the right order on held-out queries: of the current and new models."""
     tested = {
         at: replace(query, items=[item for item in query.items if item.new])
         for at, query in enumerate(data.queries)
+        if any(item.new for item in query.items)
     }
-    tested = {at: one for at, one in tested.items() if {i.verdict for i in one.items} == {1, -1}}
-    if len(tested) < MIN_QUERIES:
+    verdicts = {item.verdict for query in tested.values() for item in query.items}
+    if len(tested) < FOLDS or verdicts != {1, -1}:
         raise InputError(
-            f"An improvement needs new judgments of at least {MIN_QUERIES} queries, each with an "
-            f"item that fits and one that does not, got {len(tested)} such queries. Judge more "
-            "results."
+            f"An improvement needs new judgments of at least {FOLDS} queries, of items that fit "
+            f"and of items that do not, got new judgments of {len(tested)}. Judge more results."
         )
-    rng = np.random.default_rng(settings.seed)
-    order = rng.permutation(sorted(tested))
-    pairs = rng.permutation(data.pairs)[:RANDOM_ITEMS].tolist()
-    random = [JudgedItem(image, text, -1) for image, text in pairs]
-    totals = np.zeros((2, 2))  # of the current model and of the new ones: ordered pairs, pairs
+    order = np.random.default_rng(settings.seed).permutation(sorted(tested))
+    found: list[list[Any]] = [[], []]  # scores and verdicts, of the current and of new models
     for number in range(FOLDS):
         held_out = {int(at) for at in order[number::FOLDS]}
-        if not held_out:
-            continue
         rest = [query for at, query in enumerate(data.queries) if at not in held_out]
         title = f"Validating, part {number + 1} of {FOLDS}"
         hasher = fine_tune(_networks(original), replace(data, queries=rest), settings, title)
-        test = replace(
-            data, queries=validation_queries([tested[at] for at in sorted(held_out)], random)
-        )
-        for row, one in enumerate((_networks(current), hasher)):
-            share, n_pairs = ordered_share(one, test)
-            totals[row] += share * n_pairs, n_pairs
-    before, after = totals[:, 0] / totals[:, 1]
-    return float(before), float(after)
+        test = replace(data, queries=[tested[at] for at in sorted(held_out)])
+        for of_model, one in zip(found, (_networks(current), hasher), strict=True):
+            of_model.append(judged_scores(one, test))
+    before, after = (
+        share_in_order(*map(np.concatenate, zip(*of_model, strict=True))) for of_model in found
+    )
+    return before, after
 
 
 def _load(collection: Collection, name: str) -> Model:

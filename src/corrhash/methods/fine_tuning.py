@@ -267,43 +267,43 @@ def _code_of(
     return of_images[item.image] if item.image != NO_ROW else of_texts[item.text]
 
 
-def ordered_share(hasher: NetworkHasher, data: JudgedData) -> tuple[float, int]:
-    """Return how often a fitting item ranks above one that does not fit, and of how many pairs.
+def judged_scores(
+    hasher: NetworkHasher, data: JudgedData
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the score of each judged pair of a query and an item, and whether the item fits.
 
-    Both items were judged for the same query. They are ranked as by a search: by the cosine of the
-    query's continuous code and the signs of theirs. Ties count half.
+    The score is that of a search: the cosine of the query's continuous code and the signs of the
+    item's. The texts of fitting items are further queries: what fits a query fits them too. Few
+    judgments thus give many pairs, most of which were not found by the current model.
     """
     of_images, of_texts = _codes_of(hasher, data)
-    right, total = 0.0, 0
+    scores, fits = [np.empty(0)], list[bool]()
     for query in data.queries:
         of_query = (of_texts if query.modality == "text" else of_images)[query.row]
-        continuous = np.stack([_code_of(item, of_images, of_texts) for item in query.items])
-        scores = (np.where(continuous > 0, 1.0, -1.0) @ of_query).round(DIGITS)
-        fits = np.array([item.verdict > 0 for item in query.items])
-        difference = scores[fits][:, None] - scores[~fits][None]
-        right += float((difference > 0).sum() + 0.5 * (difference == 0).sum())
-        total += difference.size
-    return (right / total if total else 0.0), total
+        asked = [(of_query, -1)]
+        asked += [
+            (of_texts[item.text], at)
+            for at, item in enumerate(query.items)
+            if item.verdict > 0 and item.text != NO_ROW
+        ]
+        signs = np.where([_code_of(item, of_images, of_texts) > 0 for item in query.items], 1, -1)
+        for continuous, own in asked:
+            others = [at for at in range(len(query.items)) if at != own]
+            scores.append(signs[others] @ unit_rows(continuous[None])[0] / hasher.n_bits**0.5)
+            fits += [query.items[at].verdict > 0 for at in others]
+    return np.concatenate(scores).round(DIGITS), np.array(fits, dtype=bool)
 
 
-def validation_queries(
-    queries: Sequence[JudgedQuery], random: Sequence[JudgedItem]
-) -> list[JudgedQuery]:
-    """Return what a validation compares: judged queries, and the texts of items that fit them.
+def share_in_order(scores: NDArray[np.float64], fits: NDArray[np.bool_]) -> float:
+    """Return how often what fits has a higher score than what does not; equal ones count half.
 
-    What fits a query fits the text of an item that fits it, and ranks above most random items. The
-    query itself is not compared with random items: its judged ones were found by the old model, so
-    that all of them rank above random ones.
+    >>> share_in_order(np.array([0.9, 0.2, 0.5, 0.2]), np.array([True, True, False, False]))
+    0.625
     """
-    found = list(queries)
-    for query in queries:
-        own = {(item.image, item.text) for item in query.items}
-        others = [item for item in random if (item.image, item.text) not in own]
-        for item in query.items:
-            if item.verdict > 0 and item.text != NO_ROW:
-                rest = [other for other in query.items if other is not item]
-                found.append(JudgedQuery("text", item.text, [*rest, *others]))
-    return [one for one in found if {item.verdict for item in one.items} == {1, -1}]
+    others = np.sort(scores[~fits])
+    below = np.searchsorted(others, scores[fits], "left")
+    equal = np.searchsorted(others, scores[fits], "right") - below
+    return float((below + equal / 2).mean() / len(others))
 
 
 def _codes_of(
