@@ -126,12 +126,10 @@ def bare_epoch(trainer: Trainer, steps: list[Step]) -> list[Tensor]:
     trainer.networks.train()
     for images, texts, similarity in steps:
         u, v = trainer.networks["image"](images), trainer.networks["text"](texts)
-        loss = hasher._similarity_loss(
-            Batch(u, v, similarity, {"image": similarity, "text": similarity})
-        )
-        delta = hasher.quantization_margin
-        quantization = quantization_margin_loss(u, delta) + quantization_margin_loss(v, delta)
-        loss = loss + hasher.quantization_weight * quantization
+        loss = hasher._similarity_loss(Batch(u, v, similarity))
+        for codes in (u, v):
+            quantization = quantization_margin_loss(codes, hasher.margin, reduction="sum")
+            loss = loss + hasher.quantization_weight * quantization
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
