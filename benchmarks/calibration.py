@@ -51,7 +51,8 @@ def measure(model: Model, split: RetrievalSplit) -> dict[str, Any]:
         if asked == "text":
             queries = queries.take(~is_empty_text(queries.texts))
         values = queries.images if asked == "image" else queries.texts
-        encoded = encode_queries(Query(asked, values), model, collection.index)  # type: ignore[arg-type]
+        query = Query(asked, values)  # type: ignore[arg-type]
+        encoded = encode_queries(query, model, collection.index)
         options = SearchOptions(find=found, k=N_RESULTS)
         pages, _ = find_pages(collection.index, encoded, options, calibration=calibration)
         relevant = share_label(queries.labels, database.labels)  # (n_queries, n_items)

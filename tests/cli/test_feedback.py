@@ -69,8 +69,8 @@ def test_improve_reports_and_restores(photos, tmp_path, monkeypatch):
 
 def test_improve_without_enough_judgments(collection, monkeypatch, capsys):
     message = fail(monkeypatch, capsys, "improve", collection.uri)
-    assert "CVH cannot be fine-tuned" in message
+    assert "This model (CVH) cannot be fine-tuned" in message
     message = fail(monkeypatch, capsys, "improve", collection.uri, "--features", "a.npy")
     assert "--features needs SOURCE" in message
     message = fail(monkeypatch, capsys, "improve", collection.uri, "--restore")
-    assert "no previous generation" in message
+    assert "no previous model to restore" in message

@@ -102,7 +102,7 @@ def test_worse_model_changes_nothing(judged, photos, monkeypatch):
     assert not found.switched
     assert found.generation == 0
     assert (codes(judged), judged.index.about) == (before, about)
-    with pytest.raises(InputError, match="no previous generation"):
+    with pytest.raises(InputError, match="no previous model to restore"):
         restore(judged)
 
 
@@ -250,7 +250,7 @@ def test_new_judgments_make_an_interrupted_model_outdated(better, judged, photos
 
 def test_only_network_methods_in_folders_are_improved(filled, world, photos):
     filled.judge("boat", item="scene 1", fits=True)
-    with pytest.raises(InputError, match="CVH cannot be fine-tuned"):
+    with pytest.raises(InputError, match=r"This model \(CVH\) cannot be fine-tuned"):
         improve(filled)
     with pytest.raises(InputError, match="Only a collection in a folder"):
         improve(photos.collection("memory:"))

@@ -300,7 +300,7 @@ def _codes_target(uri: str, source: str, store_continuous: bool) -> _Target:
             reason = f"{record.key!r} has none"
     raise InputError(
         f"No codes found in {source}: {reason}. Save them in the columns image_code or text_code "
-        "of a table, or as the arrays image or text."
+        "of a table, or in an .npz file as the array image or text."
     )
 
 

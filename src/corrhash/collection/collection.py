@@ -383,8 +383,8 @@ def _model_or_ready_codes(model: Model | str | Path | None, n_bits: int | None) 
     """Return the model of a new collection; without one, what stands for it."""
     if (model is None) == (n_bits is None):
         raise InputError(
-            "Pass either the model that encodes items, or n_bits, the length of ready codes; got "
-            f"{'neither' if model is None else 'both'}."
+            "Pass either the model that encodes items, or n_bits, the length of precomputed codes; "
+            f"got {'neither' if model is None else 'both'}."
         )
     return Model(ReadyCodes(check_n_bits(n_bits))) if model is None else as_model(model)
 

@@ -83,8 +83,8 @@ def find_duplicates(
     found = _Images.read(index, by_code=by_code)
     if not len(found.ids):
         raise InputError(
-            "No item in this collection has an image to compare. Add image files, or perceptual "
-            "hashes of images in a collection without a model."
+            "No item in this collection has an image to compare. Add image files. To a collection "
+            "without a model, add perceptual hashes as image codes."
         )
     if found.n_skipped:
         log.warning("%s items without a stored image were not compared.", f"{found.n_skipped:,}")

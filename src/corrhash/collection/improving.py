@@ -130,7 +130,8 @@ def restore(collection: Collection, records: Records = ()) -> int:
         previous = index.about.get("previous")
         if previous is None:
             raise InputError(
-                f"{collection.uri} has no previous generation. Run corrhash improve first."
+                f"{collection.uri} has no previous model to restore: corrhash improve has not "
+                "replaced its model."
             )
         if index.about.get("staged") != previous["fingerprint"]:
             Staging(index).start(staged=previous["fingerprint"], pending=None)
@@ -196,8 +197,9 @@ def _networks(model: Model) -> NetworkHasher:
     hasher = model.hasher
     if not isinstance(hasher, NetworkHasher) or None in hasher.inputs_.values():
         raise InputError(
-            f"This {model.method} cannot be fine-tuned: only network methods that read feature "
-            "vectors can, such as chn-plus. Create a collection with such a model."
+            f"This model ({model.method}) cannot be fine-tuned. Only networks that read feature "
+            "vectors can, such as those of chn-plus with an encoder. Create a collection with such "
+            "a model."
         )
     return hasher
 
@@ -212,10 +214,15 @@ def _validate(
         if any(item.new for item in query.items)
     }
     verdicts = {item.verdict for query in tested.values() for item in query.items}
-    if len(tested) < FOLDS or verdicts != {1, -1}:
+    if len(tested) < FOLDS:
         raise InputError(
-            f"An improvement needs new judgments of at least {FOLDS} queries, of items that fit "
-            f"and of items that do not, got new judgments of {len(tested)}. Judge more results."
+            f"Improving needs new judgments of at least {FOLDS} queries, got {len(tested)}. Judge "
+            "results of more queries."
+        )
+    if verdicts != {1, -1}:
+        same, other = ("fit", "do not fit") if verdicts == {1} else ("do not fit", "fit")
+        raise InputError(
+            f"All new judgments are about results that {same}. Judge some that {other}, too."
         )
     order = np.random.default_rng(settings.seed).permutation(sorted(tested))
     found: list[list[Any]] = [[], []]  # scores and verdicts, of the current and of new models

@@ -91,9 +91,9 @@ class ItemInputs:
         features = self.model.reader.image_features
         if features is None or features.of_file:
             raise InputError(
-                f"The model reads feature vectors that corrhash does not compute, and those of "
-                f"{items[0].key!r} are unknown. Pass the source of the collection: corrhash "
-                "improve COLLECTION SOURCE, with the --features of corrhash index."
+                "The model needs feature vectors from a file, and the collection does not store "
+                f"that of {items[0].key!r}. Pass the source of the collection, with the --features "
+                "of corrhash index: corrhash improve COLLECTION SOURCE --features FILE."
             )
         opened, previews = list[Image.Image](), set[int]()
         for at, (item, number) in enumerate(zip(items, ids.tolist(), strict=True)):
@@ -136,8 +136,8 @@ class ItemInputs:
         for _, item in terms:
             if item.key not in self._texts:
                 raise InputError(
-                    f"The text of {item.key!r} is a term vector, which is unknown. Pass the source "
-                    "of the collection: corrhash improve COLLECTION SOURCE."
+                    f"The text of {item.key!r} was added as a term vector, which the collection "
+                    "does not store. Pass its source: corrhash improve COLLECTION SOURCE."
                 )
         parts = [self.read_texts([text for _, text in strings])] if strings else []
         parts += [self._texts[item.key] for _, item in terms]

@@ -68,8 +68,8 @@ def repair(
     own = model_folder(folder, about)
     if not about and model is None and len([*folder.glob(f"{MODEL_FOLDER}*")]) > 1:
         raise InputError(
-            f"The description of {folder} is damaged, and it contains several models. Pass the one "
-            "that encoded its items (--model DIR)."
+            f"The settings stored in {folder} are damaged, and the folder contains several models. "
+            "Pass the one that encoded the items: --model DIR."
         )
     loaded = as_model(own if model is None else model, method)
     if about.get("fingerprint", loaded.fingerprint) != loaded.fingerprint:

@@ -43,8 +43,8 @@ class DCMH(NetworkHasher):
         code of their pair. Each item has n likelihood terms but only one quantization term, so the
         same value has less effect on a larger training set. Try 1, 10, 100.
     balance_weight : η, the weight of the term that pushes each bit to be positive for half of the
-        items. Large values stall training or make it diverge, because codes outside the current
-        batch are outdated by up to one epoch. Try 0, 0.001, 0.01, 1.
+        items. Larger values, such as the 1 of the paper, can stall training or make it diverge,
+        because codes outside the current batch are outdated by up to one epoch. Try 0, 0.001, 0.01.
     networks : architecture of the two networks.
     training : optimization settings.
 
@@ -96,10 +96,11 @@ class DCMH(NetworkHasher):
         networks: Networks = PAPER_NETWORKS,
         **training: Any,
     ) -> Self:
-        """Return DCMH with the settings of the paper.
+        """Return DCMH with the loss weights and the optimizer of the paper.
 
-        γ = η = 1, 8192 hidden units and 500 epochs of SGD without momentum. Other keyword arguments
-        replace fields of ``training``, such as ``epochs``.
+        γ = η = 1, 8192 hidden units and 500 epochs of SGD without momentum. The image network of
+        the paper, a fine-tuned CNN-F, is not available. Other keyword arguments replace fields of
+        ``training``, such as ``epochs``.
         """
         paper = Training(
             epochs=500,
