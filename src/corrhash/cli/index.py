@@ -291,7 +291,7 @@ def _codes_target(uri: str, source: str, store_continuous: bool) -> _Target:
     reason = "it is empty"
     for record in open_source(source, Reader(), codes=True).records:
         if isinstance(record, UnreadableRecord):
-            reason = record.reason
+            reason = f"{record.key} cannot be read: {record.reason.removesuffix('.')}"
         elif (code := _ready_code(record)) is not None:
             how: dict[str, Any] = {"store_continuous": store_continuous, "root": _root(source)}
             create = partial(Collection.create, uri, n_bits=code.n_bits, **how)
@@ -299,8 +299,8 @@ def _codes_target(uri: str, source: str, store_continuous: bool) -> _Target:
         else:
             reason = f"{record.key!r} has none"
     raise InputError(
-        f"No codes found in {source}: {reason}. Save them in the columns image_code or text_code "
-        "of a table, or in an .npz file as the array image or text."
+        f"No codes found in {source}: {reason}. Save the codes in the columns image_code or "
+        "text_code of a table, or in an .npz file as the array image or text."
     )
 
 
