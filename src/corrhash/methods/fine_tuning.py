@@ -107,7 +107,7 @@ class FineTuning:
     learning_rate: float = 1e-3
     n_pairs: int = 64
     n_queries: int = 16
-    ranking_weight: float = 0.05
+    ranking_weight: float = 0.01
     temperature: float = 0.12
     cosine_scale: float = 4.0
     seed: int = 0
