@@ -3,9 +3,10 @@
 FOLDER contains photos as described in ``benchmarks/coco.toml``; their labels are hidden. CHN-plus
 is trained on pairs once. For each seed, the user searches a collection of the database items by
 captions of held-out queries and judges the first ten results: an item that shares a label with the
-query fits, and a judgment is right with probability .9. After 50, 200 and 1,000 judgments,
-``improve`` runs. Prints the mAP of text queries that received no judgment, before and after, and
-the time of ``improve``.
+query fits, and a judgment is right with probability .9. ``improve`` runs after 50, 200 and 1,000
+judgments: of one collection, so that later judgments are about results of the improved model, or
+with ``--fresh`` of a new collection each. Prints the mAP of text queries that received no judgment,
+before and after, and the time of ``improve``.
 """
 
 from __future__ import annotations
@@ -98,16 +99,17 @@ def text_map(model: Model, split: RetrievalSplit, queries: np.ndarray) -> float:
 
 
 def run(
-    split: RetrievalSplit, texts: list[str], model: Model, seed: int, folder: Path
+    split: RetrievalSplit, texts: list[str], model: Model, seed: int, folder: Path, *, fresh: bool
 ) -> Iterator[tuple[int, float, float, Improved]]:
     """Yield the number of judgments, mAP before and after, and the outcome of ``improve``."""
-    shutil.rmtree(folder, ignore_errors=True)
-    collection, user = Collection.create(folder, model), User(split, texts, seed)
     items = list(records(split, texts))
-    collection.add(items)
-    queries = user.unjudged(max(SIZES))
+    queries = User(split, texts, seed).unjudged(max(SIZES))
     before = text_map(model, split, queries)
     for size in SIZES:
+        if fresh or size == SIZES[0]:
+            shutil.rmtree(folder, ignore_errors=True)
+            collection, user = Collection.create(folder, model), User(split, texts, seed)
+            collection.add(items)
         user.judge(collection, size)
         found = improve(collection, items)
         yield size, before, text_map(collection.model, split, queries), found
@@ -119,6 +121,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--work", type=Path, required=True, help="folder for model and collections")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--fresh", action="store_true", help="a new collection for each number")
     given = parser.parse_args()
     manifest = given.folder / "manifest.jsonl"
     texts = [json.loads(line)["text"] for line in manifest.read_text().splitlines()]
@@ -126,7 +129,9 @@ def main() -> None:
     split = load_dataset(str(manifest), image_features=features)
     model = train(split, given.work / "model")
     for seed in range(given.seeds):
-        for size, before, after, found in run(split, texts, model, seed, given.work / f"c{seed}"):
+        folder = given.work / f"collection-{seed}"
+        results = run(split, texts, model, seed, folder, fresh=given.fresh)
+        for size, before, after, found in results:
             print(
                 f"seed {seed}, {size:,} judgments: mAP {before:.4f} -> {after:.4f}; held-out order "
                 f"{found.before:.3f} -> {found.after:.3f}; switched: {found.switched}; "
