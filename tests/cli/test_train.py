@@ -69,7 +69,7 @@ def test_pseudo_labels_can_be_edited(tmp_path):
 def test_train_on_pairs_and_on_judgments(tmp_path):
     model = tmp_path / "model"
     output = run("train", "synthetic", *QUICK, "--supervision", "pairs", "--out", model).output
-    assert "an image is similar to its own text only" in output
+    assert "an image is similar to its own text and to equal texts only" in output
     assert load_model(model).training.supervision == "pairs"
     keys = load_dataset("synthetic").train.row_keys()
     lines = [f"{a},{b},{1 if a == b else -1}\n" for a in keys[:20] for b in keys[:20]]
