@@ -280,7 +280,7 @@ MISTAKES = {
     "No collection at nowhere": ["info", "nowhere"],
     "To create one, pass --model DIR": ["index", "nowhere", "scenes"],
     "No model in there": ["index", "nowhere", "scenes", "--model", "there"],
-    "one of TEXT, --image FILE, --key KEY and --code HEX, got none of them": ["search", "COLLECTION"],
+    "--image FILE, --key KEY and --code HEX, got none of them": ["search", "COLLECTION"],
     "--code HEX, got TEXT and --image": ["search", "COLLECTION", "sea", "--image", "x.jpg"],
     "--k must be a positive integer, got 0": ["search", "COLLECTION", "sea", "-k", "0"],
     "--radius must be a non-negative integer": ["search", "COLLECTION", "x", "--radius", "-1"],
