@@ -1,9 +1,10 @@
-"""Compute the image features of a study: ``python -m benchmarks.image_features FOLDER WEIGHTS``.
+"""Compute the image features of a study: ``python -m benchmarks.image_features FOLDER NETWORK``.
 
-FOLDER holds MIRFLICKR-25K and WEIGHTS is a file with the convolutional layers of AlexNet. The
-features are the output of the last convolutional layer, averaged over 2 x 2 regions of the image:
-1,024 numbers per image instead of 9,216, from which all methods learn about as well and much
-faster. They are written to FOLDER, or to ``--out``, where ``benchmarks/mirflickr.toml`` finds them.
+FOLDER holds MIRFLICKR-25K. NETWORK is a file with the convolutional layers of AlexNet, or ``onnx:``
+and an ONNX encoder. Of AlexNet, the features are the output of the last convolutional layer,
+averaged over 2 x 2 regions of the image: 1,024 numbers per image instead of 9,216, from which all
+methods learn about as well and much faster. The file is written to FOLDER, or to ``--out``, where
+the plans find it.
 """
 
 import argparse
@@ -31,15 +32,20 @@ def main() -> None:
         prog="python -m benchmarks.image_features", description=__doc__
     )
     parser.add_argument("folder", type=Path, help="folder of MIRFLICKR-25K")
-    parser.add_argument("weights", type=Path, help="weights of AlexNet, .pth or .safetensors")
+    parser.add_argument("network", help="weights of AlexNet (.pth, .safetensors), or onnx:FILE")
     parser.add_argument(
         "--out", type=Path, help="folder for the features; the dataset's by default"
     )
     arguments = parser.parse_args()
     images = DATASETS["mirflickr25k"](arguments.folder).pairs.images
-    features = ImageFeatures("alexnet-pool5", str(arguments.weights)).of_dataset(images)
-    path = (arguments.out or arguments.folder) / FILE
-    np.save(path, average_regions(features).astype(np.float16))
+    if arguments.network.startswith("onnx:"):
+        features = ImageFeatures(arguments.network).of_dataset(images)
+        name = f"features_{Path(arguments.network).stem}.npy"
+    else:
+        pool5 = ImageFeatures("alexnet-pool5", arguments.network).of_dataset(images)
+        features, name = average_regions(pool5), FILE
+    path = (arguments.out or arguments.folder) / name
+    np.save(path, features.astype(np.float16))
     print(path)
 
 

@@ -43,6 +43,9 @@ WIDTH = 100
 NOT_MEASURED = "*The committed results have no rows for this table yet.*\n"
 """Stands for a table of methods that a study does not have."""
 
+CONTROLLED = ("dcmh", "chn-plus")
+"""Methods of which a study has controls, rows such as ``chn-plus, no query refinement``."""
+
 PAPER_VARIANTS = ("ties by row", "dcmh", "@50", "first@5000")
 """Definitions of mAP in the public code that a document compares, as studies name them."""
 
@@ -54,6 +57,8 @@ OMITTED_COLUMNS = {
 """Columns that would make a table too wide for a document, by the start of the table's name."""
 
 FIGURES = {
+    "docs/images/mirflickr-curves.png": ("benchmarks/results/mirflickr", "curves"),
+    "docs/images/mirflickr-bits.png": ("benchmarks/results/mirflickr", "bits"),
     "docs/images/coco-curves.png": ("benchmarks/results/coco", "curves"),
     "docs/images/coco-bits.png": ("benchmarks/results/coco", "bits"),
     "docs/images/coco-distances.png": ("benchmarks/results/coco", "distances"),
@@ -95,6 +100,8 @@ def quoted(results: str, name: str) -> str:
     if name in STUDY_TABLES:
         return STUDY_TABLES[name](study)
     (dataset,) = study.datasets
+    if name != "controls":
+        study = _without_controls(study, dataset)
     if name in DOCUMENT_TABLES:
         return DOCUMENT_TABLES[name](study, dataset)
     makers: dict[str, Callable[[], Table | None]] = {
@@ -118,10 +125,28 @@ def _study(results: str) -> StudyResults:
     return StudyResults(load_results(ROOT / f"{results}.json"))
 
 
+def _without_controls(study: StudyResults, dataset: str) -> StudyResults:
+    """Return a study without the controls that have only some of its code lengths."""
+    lengths = study.code_lengths(dataset)
+    rows = {
+        row
+        for row in study.rows
+        if ", " not in row
+        or row in study.label_length_rows
+        or all((dataset, row, n_bits) in study.cells for n_bits in lengths)
+    }
+    cells = [*study.cells.values(), *study.unseen.values()]
+    return StudyResults(r for results in cells for r in results if r.experiment.row in rows)
+
+
 def _narrowed(table: Table, dataset: str) -> Table:
-    """Remove wide columns, and the dataset from the heads, because a document has only one."""
+    """Remove wide and empty columns, and the dataset from the heads: a document has only one."""
     omitted = next((n for start, n in OMITTED_COLUMNS.items() if table.name.startswith(start)), ())
-    kept = [column for column, head in enumerate(table.heads) if head.text not in omitted]
+    kept = [
+        column
+        for column, head in enumerate(table.heads)
+        if head.text not in omitted and any(row[column].text != "-" for row in table.rows)
+    ]
     heads = [table.heads[column] for column in kept]
     heads = [replace(head, group="" if head.group == dataset else head.group) for head in heads]
     return replace(
@@ -143,6 +168,7 @@ def both_directions(study: StudyResults, dataset: str) -> str:
     lengths = study.code_lengths(dataset)
     excluded = {*VARIANTS, *study.label_length_rows} - {"chn"}
     rows = [row for row in study.rows if row not in excluded]
+    rows = [row for row in rows if all((dataset, row, b) in study.cells for b in lengths)] or rows
     maps = np.array(
         [[[_mean(study, dataset, row, b, d) for d in DIRECTIONS] for b in lengths] for row in rows]
     )  # (n_rows, n_lengths, 2)
@@ -157,6 +183,52 @@ def both_directions(study: StudyResults, dataset: str) -> str:
         ]
         lines.append(f"| {title(row)} | {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
+
+
+def first_results(study: StudyResults, dataset: str) -> str:
+    """Return precision at ranks 1 and 10, of the seeds for which it was measured, by method."""
+    n_bits = study.plotted_bits(dataset)
+    names = [f"precision_at_{rank}" for rank in (1, 10)]
+    heads = [f"{n.removeprefix('precision_at_')}, {task(d)}" for n in names for d in DIRECTIONS]
+    rows = [row for row in study.rows if row not in study.label_length_rows]
+    values = np.array(
+        [
+            [_mean_score(study, (dataset, row, n_bits), d, n) for n in names for d in DIRECTIONS]
+            for row in rows
+        ]
+    )
+    measured = ~np.isnan(values).all(axis=1)
+    kept = [row for row, known in zip(rows, measured, strict=True) if known]
+    if not kept:
+        return NOT_MEASURED
+    return _best_in_bold(f"precision at, {n_bits} bits", heads, kept, values[measured])
+
+
+def controls(study: StudyResults, dataset: str) -> str:
+    """Return mAP of DCMH, CHN-plus and their controls, on the splits that all of them share."""
+    n_bits = study.plotted_bits(dataset)
+    rows = [row for row in study.rows if row.partition(", ")[0] in CONTROLLED]
+    cells = {row: study.cells.get((dataset, row, n_bits), []) for row in rows}
+    seeds = [{result.experiment.seed for result in results} for results in cells.values()]
+    shared = set.intersection(*seeds) if seeds else set()
+    if not shared or len(rows) <= len(CONTROLLED):
+        return NOT_MEASURED
+    tasks = " | ".join(task(direction) for direction in DIRECTIONS)
+    lines = [f"| mAP@all, {n_bits} bits, {len(shared)} seeds | {tasks} |", "|---" * 3 + "|"]
+    for row, results in cells.items():
+        used = [result for result in results if result.experiment.seed in shared]
+        maps = [mean_and_deviation([result.map(d) for result in used]) for d in DIRECTIONS]
+        lines.append(f"| {title(row)} | {' | '.join(maps)} |")
+    return "\n".join([*lines, ""])
+
+
+def _mean_score(
+    study: StudyResults, cell: tuple[str, str, int], direction: str, name: str
+) -> float:
+    """Return the mean of a metric over the seeds that have it; NaN if none has."""
+    scores = [result.scores(direction).get(name) for result in study.cells.get(cell, [])]
+    known = [score for score in scores if score is not None]
+    return float(np.mean(known)) if known else np.nan
 
 
 def against_first_row(study: StudyResults, dataset: str) -> str:
@@ -251,6 +323,8 @@ DOCUMENT_TABLES = {
     "both-directions": both_directions,
     "both-directions-with-papers": both_directions_with_papers,
     "parts": against_first_row,
+    "first-results": first_results,
+    "controls": controls,
 }
 """Tables of documents that a report does not have, of studies with one dataset."""
 

@@ -19,8 +19,12 @@ WITHOUT_LABELS = {"cvh", "imh", "mmnn-pairs", "djsrh", "ucch", "chn-plus, pairs"
 WITH_LABELS = {"dcmh", "dchmt", "dsph", "chn", "chn-plus"}
 
 
+PARTS = {"modern", "mirflickr_features", "pixels"}
+"""Plans with some of the methods of the paper."""
+
+
 @pytest.mark.parametrize(
-    "path", [path for path in PLANS if path.stem != "modern"], ids=lambda path: path.stem
+    "path", [path for path in PLANS if path.stem not in PARTS], ids=lambda path: path.stem
 )
 def test_plan_has_methods_and_variants_of_the_paper(path):
     plan = read_plan(path)
@@ -51,6 +55,27 @@ def test_modern_plan_compares_methods_on_equal_terms():
         ("features_efficientnet_lite0.npy", None),
         ("features_dinov2.npy", "features_minilm.npy"),
     }
+
+
+def test_other_features_have_the_settings_chosen_on_alexnet_features():
+    results = load_results(PLANS[0].parent / "results" / "mirflickr.json")
+    chosen = {result.experiment.row: dict(result.experiment.params) for result in results}
+    plan = read_plan(PLANS[0].parent / "mirflickr_features.toml")
+    assert {row.name for row in plan.rows} == PAPER | {"chn-plus"}
+    for experiment in plan.experiments({}):
+        params = dict(experiment.params)
+        expected = chosen[experiment.row]
+        differing = {
+            name for name in {*params, *expected} if params.get(name) != expected.get(name)
+        }
+        assert not differing, f"{experiment.row}: {differing}"
+
+
+def test_pixel_plan_trains_alexnet_along():
+    plan = read_plan(PLANS[0].parent / "pixels.toml")
+    for experiment in plan.experiments({}):
+        assert experiment.image_features == "raw"
+        assert dict(experiment.params)["networks.image"] == "alexnet-pool5"
 
 
 def test_scenes_plan_has_every_method():

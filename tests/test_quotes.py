@@ -40,6 +40,9 @@ def test_chn_plus_alone_fills_claims_and_binarization(tmp_path):
     assert claim in quoted(study, "claims")
     assert "| I→T | CHN-plus | loss | .050 |" in quoted(study, "table3")
     assert quoted(study, "table2") == NOT_MEASURED
+    first = quoted(study, "first-results")
+    assert "| precision at, 32 bits | 10, I→T | 10, T→I |" in first
+    assert "| SePH | .600 | .600 |" in first
     table = quoted(study, "both-directions-with-papers")
     assert "| CHN-plus (query refinement) | **.600** / **.600** |" in table
     assert "| [SePH] | .400 / .400 |" in table

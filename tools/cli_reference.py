@@ -13,30 +13,28 @@ import typer.main
 from corrhash.cli import app
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
-COLLECTION_COMMANDS = (
-    *(
-        "index",
-        "search",
-        "serve",
-        "info",
-        "export",
-        "update",
-        "delete",
-        "duplicates",
-        "copy",
-        "repair",
+PAGES = {
+    "cli.md": ("Command line", ()),
+    "cli_collections.md": (
+        "Command line: collections",
+        ("index", "search", "serve", "info", "export", "update", "delete", "copy", "repair"),
     ),
-)
-PAGES = {"cli.md": "Command line", "cli_collections.md": "Command line: collections"}
+    "cli_feedback.md": (
+        "Command line: feedback and duplicates",
+        ("judgments", "improve", "duplicates"),
+    ),
+}
+"""File names of the pages, with their titles and commands; the first one has all others."""
+
 WIDTH = 100
 
 OPENING = """\
 # {title}
 
 On this page you can look up every argument and option of {commands}. `corrhash COMMAND --help`
-prints the same text. The commands {others} have [a page of their own]({page}). `python -m
-tools.cli_reference` generates both pages. An error in the input prints one message and exits with
-code 2. [Shared](#shared) lists the parameters of several commands.
+prints the same text. Other pages: {others}. `python -m tools.cli_reference` generates these pages.
+An error in the input prints one message and exits with code 2. [Shared](#shared) lists the
+parameters of several commands.
 """
 
 MIN_COMMANDS = 2
@@ -54,27 +52,29 @@ def reference() -> dict[str, str]:
     root = typer.main.get_command(app)
     context = root.make_context("corrhash", [], resilient_parsing=True)
     commands = [root.get_command(context, name) for name in root.list_commands(context)]
-    groups = {
-        page: [c for c in commands if (c.name in COLLECTION_COMMANDS) == (page != "cli.md")]
-        for page in PAGES
-    }
+    page_of = {name: page for page, (_, names) in PAGES.items() for name in names}
+    groups: dict[str, list[Any]] = {page: [] for page in PAGES}
+    for command in commands:
+        groups[page_of.get(command.name, "cli.md")].append(command)
     params = {command.name: _params(command, context) for command in commands}
     return {page: _page(page, groups, params) for page in PAGES}
 
 
 def _page(page: str, groups: dict[str, list[Any]], params: dict[str, list[Any]]) -> str:
     commands = groups[page]
-    (other,) = set(PAGES) - {page}
     uses = Counter(_entry(param) for command in commands for param in params[command.name])
     shared = [entry for entry, n in uses.items() if n >= MIN_COMMANDS]
     opening = OPENING.format(
-        title=PAGES[page], commands=_links(commands), others=_names(groups[other]), page=other
+        title=PAGES[page][0],
+        commands=_links(commands),
+        others="; ".join(_page_link(other, groups[other]) for other in PAGES if other != page),
     )
     head, _, rest = opening.partition("\n\n")
     text = textwrap.fill(" ".join(rest.split()), WIDTH, break_on_hyphens=False)
     sections = [f"{head}\n\n{text}\n"]
     sections += [_section(command, params[command.name], shared) for command in commands]
-    sections.append("\n".join(["## Shared", "", *_table(sorted(shared))]))
+    if shared:
+        sections.append("\n".join(["## Shared", "", *_table(sorted(shared))]))
     return "\n".join(sections)
 
 
@@ -91,8 +91,9 @@ def _links(commands: list[Any]) -> str:
     return ", ".join(f"[`{command.name}`](#corrhash-{command.name})" for command in commands)
 
 
-def _names(commands: list[Any]) -> str:
-    return ", ".join(f"`{command.name}`" for command in commands)
+def _page_link(page: str, commands: list[Any]) -> str:
+    names = ", ".join(f"`{command.name}`" for command in commands)
+    return f"[{PAGES[page][0]}]({page}) with {names}"
 
 
 def _section(command: Any, params: list[Any], shared: list[str]) -> str:
