@@ -30,7 +30,7 @@ def test_judgments_are_listed_exported_and_imported(collection, tmp_path):
     listed = json.loads(run("judgments", collection.uri, "--json").output)
     assert [one["item"] for one in listed] == ["scene 1", "scene 2"]
     exported = run("judgments", collection.uri, "--export", tmp_path / "j.csv").output
-    assert "Exported 1 judgments" in exported
+    assert "Exported 1 judgment:" in exported
     assert "Skipped 1 whose queries are neither" in exported
     run("judgments", collection.uri, "--export", tmp_path / "j.jsonl")
     collection.judge("boat [bold]", item="scene 1", fits=None)

@@ -31,7 +31,8 @@ def clip(tmp_path_factory):
 @pytest.mark.parametrize("method", ["itq", "lsh"])
 def test_photos_are_searched_without_a_model(photos, clip, tmp_path, method):
     collection, bits = tmp_path / "album", ("--bits", "6", "--method", method)
-    output = run("index", collection, photos, "--encoder", f"onnx:{clip}", *bits).output
+    command = ("index", collection, photos, "--encoder", f"onnx:{clip}", *bits)
+    output = run(*command).output
     assert "40 new; 40 items" in output
     assert "Skipped bad.png: Cannot decode the image" in output
     assert "Next: corrhash search" in output
@@ -43,6 +44,7 @@ def test_photos_are_searched_without_a_model(photos, clip, tmp_path, method):
     expected = opened.search("red boat")
     assert [one["key"] for one in found] == [match.key for match in expected]
     assert "0 new, 40 unchanged; 40 items" in run("index", collection, photos).output
+    assert "0 new, 40 unchanged; 40 items" in run(*command).output
 
 
 def test_scores_are_cosines_in_the_space_of_the_encoder(photos, clip, tmp_path):
@@ -72,7 +74,13 @@ def test_mistakes_are_named(photos, clip, tmp_path, monkeypatch, capsys):
     assert "has no text encoder" in output
     assert not album.exists()
     run("index", album, photos, *encoder, "--bits", "4")
-    assert "exists at" in fail(monkeypatch, capsys, "index", album, photos, *encoder)
+    output = fail(monkeypatch, capsys, "index", album, photos, *encoder, "--bits", "6")
+    assert "has codes of 4 bits, got --bits 6" in output
+    output = fail(monkeypatch, capsys, "index", album, photos, *encoder, "--method", "lsh")
+    assert "was created with the method ITQ, got lsh" in output
+    other = tiny.save_clip(tmp_path / "other")
+    output = fail(monkeypatch, capsys, "index", album, photos, "--encoder", f"onnx:{other}")
+    assert f"was not created with onnx:{other}" in output
 
 
 def test_offline_refuses_a_download(photos, tmp_path, monkeypatch, capsys):

@@ -1,20 +1,26 @@
 """Improving a collection: learning from judgments, generations, restoring, crashes."""
 
+import base64
 import os
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from corrhash import InputError, StorageError
-from corrhash.collection import Collection
-from corrhash.collection.improving import _exclusive, improve, restore
+from corrhash.calibration import calibrate
+from corrhash.collection import Collection, Judgment
+from corrhash.collection.improving import _calibrate, _exclusive, improve, restore
+from corrhash.collection.item_inputs import ItemInputs, judged_data
+from corrhash.datasets import load_dataset
 from corrhash.index.sqlite_staging import Staging
-from corrhash.methods.fine_tuning import FineTuning, fine_tune
+from corrhash.methods.fine_tuning import NO_ROW, FineTuning, fine_tune
+from corrhash.model import TrainingRun
 from tests.collection.photos import Photos
 
 QUICK = FineTuning(steps=3, learning_rate=3e-3)
@@ -266,17 +272,131 @@ def test_two_improvements_exclude_each_other(judged, photos):
         improve(Collection.open(judged.uri), photos.records)
 
 
-def test_staged_damage_is_noticed(better, judged, photos, monkeypatch):
-    exchange = Staging.exchange
+def test_damaged_staged_codes_are_encoded_again(better, judged, photos, monkeypatch):
+    exchange, results = Staging.exchange, []
 
     def damage(staging, **about):
-        with staging.index._reading() as connection:
-            connection.execute("UPDATE staged_codes SET image = zeroblob(2) WHERE id = 3")
-        return exchange(staging, **about)
+        if not results:
+            with staging.index._reading() as connection:
+                connection.execute("UPDATE staged_codes SET image = zeroblob(2) WHERE id = 3")
+        results.append(exchange(staging, **about))
+        return results[-1]
 
-    before = codes(judged)
     monkeypatch.setattr(Staging, "exchange", damage)
-    with pytest.raises(StorageError, match="staged code of item 3 is damaged"):
+    improve(judged, photos.records, QUICK)
+    assert results == [False, True]
+    judged.index.verify()
+    assert codes(judged) == expected_codes(judged.model, judged, photos)
+
+
+def test_item_that_cannot_be_encoded_again_keeps_the_old_codes(better, judged, photos, monkeypatch):
+    before = codes(judged)
+    monkeypatch.setattr(ItemInputs, "texts", lambda *_: (np.empty(0, np.int64), None))
+    with pytest.raises(StorageError, match="Item 0 cannot be encoded again"):
         improve(judged, photos.records, QUICK)
     assert codes(judged) == before
-    assert np.isfinite(judged.search(key="pair 5", k=3)[0].score)
+
+
+def test_items_that_all_change_while_encoded_are_encoded_again(better, judged, photos, monkeypatch):
+    stage, keys = Staging.stage, [record.key for record in photos.records[:200]]
+    changes = iter([[{"key": key, "metadata": {"year": 2026}} for key in keys]])
+
+    def change_first(*given):
+        judged.update_many(next(changes, []))
+        return stage(*given)
+
+    monkeypatch.setattr(Staging, "stage", change_first)
+    assert improve(judged, photos.records, QUICK).switched
+    assert codes(judged) == expected_codes(judged.model, judged, photos)
+
+
+def test_judgments_during_the_training_stay_new(better, judged, photos, monkeypatch):
+    def judge_meanwhile(*given):
+        photos.judge(judged, first=20)
+        return fine_tune(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("corrhash.collection.improving.fine_tune", judge_meanwhile)
+        assert improve(judged, photos.records, QUICK).n_queries == 12
+    assert judged.index.about["judged"] == 120
+    assert improve(judged, photos.records, QUICK).n_queries == 24
+
+
+def test_collection_without_texts_is_improved(photos, tmp_path):
+    records = [replace(record, term_vector=None) for record in photos.records[:60]]
+    collection = Collection.create(tmp_path / "c", photos.model)
+    collection.add(records)
+    keys = [record.key for record in records]
+    collection.add_judgments(
+        Judgment("key", keys[row], keys[row + 10], -1 if row % 2 else 1) for row in range(6)
+    )
+    found = improve(collection, records, QUICK)  # no query has items to rank
+    assert (found.switched, found.before) == (False, found.after)
+    collection.add_judgments(
+        Judgment("key", keys[row], keys[row + 20], 1 if row % 2 else -1) for row in range(6)
+    )
+    assert improve(collection, records, QUICK).n_judgments == 12
+
+
+def test_judged_texts_and_unknown_features(judged, photos):
+    """A judgment of a found text is about the text; features of another encoder are skipped."""
+    keys = [record.key for record in photos.records]
+    wrong = base64.b64encode(np.zeros(3, np.float16)).decode()
+    judgments = [
+        Judgment("key", keys[0], keys[1], 1, "image"),
+        Judgment("key", keys[0], keys[1], -1, "text"),
+        Judgment("image", "checksum", keys[1], 1, features=wrong),
+    ]
+    inputs = ItemInputs(judged.index, photos.model, photos.records)
+    widths = photos.model.hasher.inputs_
+    (query,) = judged_data(judgments, inputs, [True] * 3, widths).queries
+    by_image, by_text = query.items
+    assert (by_image.verdict, by_text.verdict) == (1, -1)
+    assert by_image.image != NO_ROW
+    assert (by_text.image, by_text.text) == (NO_ROW, by_image.text)
+
+
+def test_new_model_is_calibrated_on_the_data_of_the_original(
+    better, photos, tmp_path, monkeypatch, caplog
+):
+    split = load_dataset("synthetic", n=2340)
+    monkeypatch.setattr(photos, "model", calibrated(photos.model, split))
+    collection = photos.collection(tmp_path / "c")
+    photos.judge(collection)
+    improve(collection, photos.records, QUICK)
+    assert caplog.text == ""
+    found, expected = collection.model.calibration, calibrate(collection.model.hasher, split)
+    for name, direction in expected.directions.items():
+        for measure, table in direction.tables.items():
+            np.testing.assert_array_equal(found.directions[name].tables[measure], table)
+    query, options = split.query.texts[:1], {"min_probability": 0.01}
+    assert collection.search(query, **options)[0][0].probability > 0.01
+    other = TrainingRun("synthetic", options={"n": 2500})
+    for training, reason in ((other, "have changed"), (TrainingRun("/gone"), "/gone")):
+        model = replace(photos.model, training=training)
+        assert _calibrate(model, model.hasher) is None
+        assert "will have no probability of relevance" in caplog.text
+        assert reason in caplog.text
+    assert _calibrate(replace(model, calibration=None), model.hasher) is None
+
+
+def calibrated(model, split):
+    training = TrainingRun("synthetic", options={"n": len(split.pairs)})
+    return replace(model, calibration=calibrate(model.hasher, split), training=training)
+
+
+def test_images_without_files_are_read_from_previews(world, caplog):
+    collection = Collection.create("memory:", world.model)
+    collection.add({"key": f"{row}", "image": world.scenes.images[row]} for row in range(4))
+    inputs = ItemInputs(collection.index, world.model)
+    with caplog.at_level("INFO", "corrhash"):
+        for ids in ([0, 1], [2, 3]):
+            rows, vectors = inputs.images(np.array(ids))
+            expected = world.reader.read_images(world.scenes.images[ids])
+            assert rows.tolist() == [0, 1]
+            assert np.corrcoef(vectors.ravel(), expected.ravel())[0, 1] > 0.99
+    assert caplog.text.count("previews are used instead") == 1
+    code = collection.codes_of([0], "image")[0]
+    collection.add([{"key": "ready", "image_code": code}])
+    with pytest.raises(InputError, match="image of 'ready' .* stores only its code"):
+        inputs.images(np.array([4]))

@@ -8,6 +8,7 @@ import pytest
 
 from corrhash import InputError, StorageError
 from corrhash.collection import Collection, Judgment
+from corrhash.collection.judging import numbered_judgments
 from corrhash.collection.judgment_files import read_judgment_file, write_judgments
 from corrhash.collection.repairing import repair
 from corrhash.datasets import load_dataset, supervise
@@ -55,6 +56,9 @@ def test_image_query_keeps_its_features(filled, world):
         ({"text": "boat"}, {"find": "audio"}, "find must be"),
         ({"text": " "}, {}, "must be a non-empty string"),
         ({"text": "a" * 10_001}, {}, "10,000"),
+        ({"text": "a\ud800"}, {}, "without NUL characters or lone surrogates"),
+        ({"image": np.zeros(3)}, {}, "3"),
+        ({"image": np.array(["a", "b"])}, {}, "must be numbers"),
     ],
 )
 def test_wrong_judgments_are_refused(filled, query, more, message):
@@ -63,15 +67,35 @@ def test_wrong_judgments_are_refused(filled, query, more, message):
     assert filled.judgments() == []
 
 
+def test_feature_vectors_of_any_type_are_one_query(filled, world):
+    vector = world.reader.read_images([world.scenes.images[3]])[0]
+    filled.judge(image=vector.astype(np.float64), item="scene 4", fits=True)
+    filled.judge(image=vector.astype(np.float32), item="scene 4", fits=None)
+    assert filled.judgments() == []
+    with pytest.raises(InputError, match="between -65,504 and 65,504, got 1000"):
+        filled.judge(image=vector + 1e5, item="scene 4", fits=True)
+
+
+def test_repeated_judgment_keeps_its_number():
+    def record(item, verdict):
+        return Judgment("text", "boat", item, verdict).record()
+
+    records = [record("a", 1), record("b", 1), record("a", 1), record("b", -1), record("c", 0)]
+    found = [(number, one.item, one.verdict) for number, one in numbered_judgments(records)]
+    assert found == [(0, "a", 1), (3, "b", -1)]
+
+
 def test_copy_and_repair_keep_judgments(filled, tmp_path):
     for row in range(5):
         filled.judge("boat", item=f"scene {row}", fits=row % 2 == 0)
+    filled.index.describe(judged=4)  # an improvement was trained on them
     copy = filled.copy_to(tmp_path / "copy")
     assert filled.copy_to(tmp_path / "copy").judgments() == filled.judgments()
     assert copy.judgments() == filled.judgments()
     repaired = repair(tmp_path / "copy", tmp_path / "new")
     assert repaired.problems == []
     assert repaired.collection.judgments() == filled.judgments()
+    assert copy.index.about["judged"] == repaired.collection.index.about["judged"] == 4
 
 
 def test_damaged_judgments_are_noticed_and_the_others_repaired(filled, tmp_path):
@@ -129,6 +153,18 @@ def test_table_of_judgments_is_read_by_supervision(tmp_path, world):
     ]
 
 
+def test_key_of_an_item_without_a_text_is_a_query_by_key(filled, world, tmp_path):
+    filled.add([{"key": "silent", "image": world.paths[9]}])
+    path = tmp_path / "judgments.csv"
+    path.write_text("scene 1,silent,1\nscene 1,scene 2,-1\nscene 1,sea,1\n")
+    found = read_judgment_file(path, filled.index).judgments
+    assert [(one.kind, one.query) for one in found] == [
+        ("key", "silent"),
+        ("text", filled.get("scene 2").text),
+        ("text", "sea"),
+    ]
+
+
 LOG = """query,item,clicked,time
 boat,scene 0,0,2026-05-01T12:00:00
 boat,scene 1,1,2026-05-01T12:00:00
@@ -167,7 +203,10 @@ def test_click_log_judges_what_was_seen(filled, tmp_path):
         ("a.csv", "image,text,similar\na,b,2\n", "Line 2 of .* is not a judgment"),
         ("a.csv", "query,item,clicked\nboat,scene 1,yes\n", "0 or 1 in the column clicked"),
         ("a.csv", "query,item,clicked,time\nboat,scene 1,1,May\n", "ISO date"),
+        ("a.csv", "query,item,clicked\n" + "a" * 200_000 + ",b,1\n", "Cannot read line 2 of"),
         ("a.jsonl", "[1]\n", "Line 1 of .* is neither"),
+        ("a.jsonl", '{"query": "a", "shown": ["b"], "clicked": "b"}\n', "must be a list of keys"),
+        ("a.jsonl", '{"query": "a", "shown": ["b"], "clicked": ["c"]}\n', "clicked but not shown"),
         ("a.jsonl", '{"query": "a", "shown": ["scene 1"]}\n', "Line 1 of .* is neither"),
         ("a.jsonl", '{"kind": "text", "query": "a", "item": "b", "verdict": 3}\n', "Line 1"),
         ("a.txt", "", "must end in"),

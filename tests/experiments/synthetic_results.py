@@ -45,6 +45,7 @@ def make_result(
                 "n_without_relevant": 0,
                 "n_empty_text": 0,
                 "n_distinct_database": 321,
+                "precision_at_10": mean + 0.2,
             }
         if variants is not None:
             directions[direction]["variants"] = variants

@@ -103,6 +103,8 @@ def test_metrics_equal_those_of_evaluate(result, by_hand):
     metrics = result.scores("image->text")
     assert metrics["n_database"] == len(split.database)
     assert metrics["n_distinct_database"] == by_hamming.n_distinct_database
+    assert metrics["precision_at_1"] == by_hamming.precision_at[1]
+    assert metrics["precision_at_10"] == by_hamming.precision_at[10]
 
 
 def test_distance_histograms_count_every_pair_once(result, by_hand):

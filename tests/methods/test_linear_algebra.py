@@ -31,6 +31,17 @@ def test_leading_singular_vectors_equal_a_full_svd(shape):
     assert u[abs(u).argmax()] > 0
 
 
+@pytest.mark.parametrize("shape", [(6, 9), (40, 30)])
+def test_leading_singular_vectors_of_a_product(shape):
+    rng = np.random.default_rng(0)
+    left, right = rng.standard_normal((shape[0], 12)), rng.standard_normal((15, shape[1]))
+    middle = sp.random_array((12, 15), density=0.4, rng=rng, format="csr")
+    expected = leading_singular_vectors(left @ (middle @ right))
+    found = leading_singular_vectors(left, middle, right)
+    np.testing.assert_allclose(found[0], expected[0], atol=1e-9)
+    np.testing.assert_allclose(found[1], expected[1], atol=1e-9)
+
+
 def test_zero_matrix_has_singular_vectors_of_length_one():
     u, v = leading_singular_vectors(np.zeros((20, 30)))
     assert (np.linalg.norm(u), np.linalg.norm(v)) == (1, 1)

@@ -12,7 +12,7 @@ from corrhash.datasets import make_pairs
 from corrhash.methods.base import Hasher
 from corrhash.methods.chn import CHN
 from corrhash.networks.config import Networks
-from corrhash.networks.device import VARIABLE, default_device, use_device
+from corrhash.networks.device import VARIABLE, default_device, training_threads, use_device
 from corrhash.training.config import Training
 
 
@@ -117,3 +117,17 @@ def test_training_and_encoding_use_the_chosen_device(hasher, pairs, machine):
                 compute()
         assert len(hasher.encode_image(pairs.images)) == len(pairs)  # vectors use NumPy
     assert len(on_pixels.encode_image(pixels)) == 4
+
+
+def test_small_networks_are_trained_on_one_thread(monkeypatch):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with training_threads(torch.nn.Linear(10, 10)):
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 2
+        monkeypatch.setattr("corrhash.networks.device.SMALL", 100)
+        with training_threads(torch.nn.Linear(10, 10)):
+            assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

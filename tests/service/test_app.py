@@ -553,10 +553,15 @@ def test_large_collections_are_not_compared(collection, generous, monkeypatch):
     assert "A service compares at most 5 items, and this collection has 60" in answer.text
 
 
-def test_the_reason_of_a_failed_comparison_is_reported(collection, generous):
+def test_failed_comparison_is_reported_and_repeated(collection, generous, monkeypatch):
     texts = Collection.create("memory:", collection.model)
     texts.add([{"key": "a", "text": "sea"}])
+    monkeypatch.setattr("corrhash.service.duplicates.REST", 0)
     with TestClient(create_app(texts, generous)) as client:
         answer = client.get("/api/v1/duplicates")
-    assert answer.status_code == 422
-    assert "No item in this collection has an image to compare" in answer.json()["error"]
+        assert answer.status_code == 422
+        assert "No item in this collection has an image to compare" in answer.json()["error"]
+        picture = np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)
+        texts.add({"key": key, "image": picture} for key in "bc")
+        (group,) = client.get("/api/v1/duplicates").json()["groups"]  # compared again
+        assert [item["key"] for item in group["items"]] == ["b", "c"]

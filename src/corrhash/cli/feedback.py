@@ -55,7 +55,7 @@ def judgments(
 ) -> None:
     """List, export or import the relevance judgments of a collection.
 
-    A judgment says whether an item fits a query. The search page, **POST /api/v1/judgments** and
+    A judgment records whether an item fits a query. The search page, **POST /api/v1/judgments** and
     **collection.judge** store them, and **corrhash improve** trains on them.
 
     A click log is a table with the columns **query**, **item** and **clicked** (0 or 1), and
@@ -74,14 +74,14 @@ def judgments(
     if source is not None:
         found = read_judgment_file(source, index)
         store_judgments(index, found.judgments)
-        print_line(f"Imported {len(found.judgments):,} judgments from {source}")
+        print_line(f"Imported {_judgments(len(found.judgments))} from {source}")
         if found.n_unknown:
             print_line(f"Skipped {found.n_unknown:,} about items that are not in {collection}")
         return
     stored = read_judgments(index)
     if export is not None:
         n_written = write_judgments(export, stored, index)
-        print_line(f"Exported {n_written:,} judgments: {export}")
+        print_line(f"Exported {_judgments(n_written)}: {export}")
         if n_written < len(stored):
             print_line(
                 f"Skipped {len(stored) - n_written:,} whose queries are neither keys nor texts of "
@@ -91,7 +91,7 @@ def judgments(
         sys.stdout.write(json.dumps([one.record() for one in stored]) + "\n")
     else:
         n_fit = sum(one.verdict > 0 for one in stored)
-        print_line(f"{len(stored):,} judgments: {n_fit:,} fit, {len(stored) - n_fit:,} do not")
+        print_line(f"{_judgments(len(stored))}: {n_fit:,} fit, {len(stored) - n_fit:,} do not")
         table = Table(box=None, pad_edge=False)
         for name in ("time", "query", "item", "verdict"):
             table.add_column(name, overflow="fold")
@@ -134,8 +134,8 @@ def improve(
     often does an item that fits have a higher score than one that does not? If the new model is
     better, all items are encoded again and the collection switches to it, in one step.
 
-    Searches and writes go on meanwhile, and a running **corrhash serve** switches too. To resume an
-    interrupted command, run it again. **--restore** undoes the last switch.
+    Searches and writes continue meanwhile, and a running **corrhash serve** switches too. To resume
+    an interrupted command, run it again. **--restore** undoes the last switch.
 
     Example: corrhash improve photos
     """
@@ -150,7 +150,7 @@ def improve(
             print_line(f"Restored the previous model; generation {generation} of {collection}")
             return
         found = improving.improve(opened, records)
-    print_line(f"Trained on {found.n_judgments:,} judgments of {found.n_queries:,} queries")
+    print_line(f"Trained on {_judgments(found.n_judgments)} of {found.n_queries:,} queries")
     print_line(
         f"Held-out judgments in the right order: {found.before:.1%} before, {found.after:.1%} after"
     )
@@ -159,6 +159,10 @@ def improve(
         print_line(f"To undo: corrhash improve {shlex.quote(collection)} --restore")
     else:
         print_line(f"{collection} keeps its model, because the new one is not better")
+
+
+def _judgments(n: int) -> str:
+    return f"{n:,} judgment" if n == 1 else f"{n:,} judgments"
 
 
 def _records(opened: Collection, source: str | None, features: Path | None) -> Records:

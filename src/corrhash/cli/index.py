@@ -169,9 +169,7 @@ def index(
         if codes and model is None and not _exists(collection):
             target = _codes_target(collection, source, store_continuous)
         elif encoder is not None:
-            target = _encoder_target(
-                collection, source, encoder, bits, method or "itq", store_continuous
-            )
+            target = _encoder_target(collection, source, encoder, bits, method, store_continuous)
         else:
             opening: dict[str, Any] = {"method": method, "allow_download": allow_download}
             target = _target(collection, source, model, store_continuous, **opening)
@@ -245,21 +243,18 @@ def _check_encoder_options(encoder: str | None, bits: int | None, model: Path | 
 
 
 def _encoder_target(
-    uri: str, source: str, encoder: str, bits: int | None, method: str, store_continuous: bool
+    uri: str, source: str, encoder: str, bits: int | None, method: str | None, continuous: bool
 ) -> _Target:
     """Return the collection of an encoder, with a model made of a sample of the source."""
     from corrhash.collection import Collection
     from corrhash.collection.encoder_model import encoder_model
     from corrhash.collection.source import open_source
     from corrhash.datasets import DATASETS, Reader, dataset_location
-    from corrhash.index import engine_of
 
-    check_durable(uri)
-    if engine_of(uri).look(uri) is not None:
-        raise InputError(
-            f"A collection already exists at {uri}. To add to it, run the command without "
-            "--encoder."
-        )
+    if _exists(uri):  # the same command again, after an interruption or with more images
+        opened = open_collection(uri, None, None)
+        _check_same_encoder(uri, opened.model, encoder, bits, method)
+        return _Target(opened.model, dataset_options(source, None), lambda: opened)
     if dataset_location(source) in DATASETS:
         raise InputError(
             f"--encoder needs a folder of images or a file, but {source} is a named dataset. Train "
@@ -267,9 +262,28 @@ def _encoder_target(
         )
     options = dataset_options(source, None)
     records = open_source(source, Reader(), **options).records
-    model = encoder_model(encoder, records, bits or ENCODER_BITS, method)
-    how: dict[str, Any] = {"store_continuous": store_continuous, "root": _root(source)}
+    model = encoder_model(encoder, records, bits or ENCODER_BITS, method or "itq")
+    how: dict[str, Any] = {"store_continuous": continuous, "root": _root(source)}
     return _Target(model, options, partial(Collection.create, uri, model, **how))
+
+
+def _check_same_encoder(
+    uri: str, model: Model, encoder: str, bits: int | None, method: str | None
+) -> None:
+    """Raise InputError if a collection was created with other options than these."""
+    from corrhash.datasets.image_features import ImageFeatures
+    from corrhash.methods import METHODS
+
+    features, hasher = model.reader.image_features, model.hasher
+    expected = f"Pass the option it was created with, or choose another name than {uri}."
+    if features != ImageFeatures(encoder).pinned():
+        used = "raw images" if features is None else features.name
+        raise InputError(f"{uri} was not created with {encoder}; its model uses {used}. {expected}")
+    if bits is not None and bits != hasher.n_bits:
+        raise InputError(f"{uri} has codes of {hasher.n_bits} bits, got --bits {bits}. {expected}")
+    if method is not None and METHODS.get(method) is not type(hasher):
+        used = type(hasher).__name__
+        raise InputError(f"{uri} was created with the method {used}, got {method}. {expected}")
 
 
 def _exists(uri: str) -> bool:

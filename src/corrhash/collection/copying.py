@@ -38,6 +38,8 @@ def copy_collection(source: Collection, uri: str) -> Collection:
         report("Copying", done, max(total, done))
     known = len(copy.index.records(KIND))  # of an interrupted copy
     copy.index.append(KIND, source.index.records(KIND)[known:])
+    if n_judged := source.index.about.get("judged"):  # the model was trained on these
+        copy.index.describe(judged=n_judged)
     ours, theirs = checksum(source.index), checksum(copy.index)
     if ours != theirs:
         raise InputError(

@@ -87,7 +87,10 @@ def find_duplicates(
             "without a model, add perceptual hashes as image codes."
         )
     if found.n_skipped:
-        log.warning("%s items without a stored image were not compared.", f"{found.n_skipped:,}")
+        log.warning(
+            "%s items were not compared, because they have no stored image or a uniform one.",
+            f"{found.n_skipped:,}",
+        )
     groups = _Groups(len(found.ids))
     for first, second in found.same_files():
         groups.join(first, second, 1.0)

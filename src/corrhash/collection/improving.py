@@ -7,9 +7,10 @@ generation or the new one. The codes of the old generation stay, to be restored.
 
 from __future__ import annotations
 
+import logging
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from corrhash._progress import report
+from corrhash.calibration import Calibration, calibrate
 from corrhash.codes import Codes
 from corrhash.collection.collection import Collection
 from corrhash.collection.creating import MODEL_FOLDER
@@ -28,7 +30,8 @@ from corrhash.collection.item_inputs import ItemInputs, judged_data
 from corrhash.collection.judging import KIND, numbered_judgments
 from corrhash.collection.search import pack_continuous, stores_continuous
 from corrhash.datasets.records import Record, UnreadableRecord
-from corrhash.errors import InputError, StorageError
+from corrhash.datasets.supervision import supervise
+from corrhash.errors import InputError
 from corrhash.index.sqlite import SQLiteIndex
 from corrhash.index.sqlite_staging import Codings, Staging
 from corrhash.methods.fine_tuning import (
@@ -47,6 +50,8 @@ BATCH = 512
 
 FOLDS = 3
 """Parts of the queries; each is held out once."""
+
+log = logging.getLogger("corrhash")
 
 Records = Iterable[Record | UnreadableRecord]
 
@@ -108,10 +113,11 @@ def improve(
         inputs = ItemInputs(index, collection.model, records)
         new = _pending(index)
         if new is None:
-            outcome, model = _train(collection, inputs, settings or FineTuning())
+            judged = index.records(KIND)  # others can judge during the training
+            outcome, model = _train(collection, inputs, judged, settings or FineTuning())
             new = {"outcome": asdict(outcome)}
             if model is not None:
-                new |= _save(collection, model)
+                new |= _save(collection, model, len(judged))
                 Staging(index).start(staged=new["fingerprint"], pending=new)
         if "model" in new:
             _stage_and_switch(collection, inputs, new)
@@ -158,6 +164,11 @@ def _exclusive(collection: Collection) -> Iterator[None]:
         raise InputError(
             f"Another process is improving {collection.uri}. Wait until it has finished."
         ) from error
+    except OSError as error:
+        raise InputError(
+            f"Cannot write to {collection.uri}: {error.strerror}. Check the permissions of the "
+            "folder."
+        ) from error
     try:
         yield
     finally:
@@ -174,22 +185,52 @@ def _pending(index: SQLiteIndex) -> dict[str, Any] | None:
 
 
 def _train(
-    collection: Collection, inputs: ItemInputs, settings: FineTuning
+    collection: Collection,
+    inputs: ItemInputs,
+    judged: Sequence[dict[str, Any]],
+    settings: FineTuning,
 ) -> tuple[Outcome, Model | None]:
     """Return the outcome of the validation, and a new model if it is better."""
-    index, original = inputs.index, _load(collection, MODEL_FOLDER)
-    _networks(original)  # before anything is read
-    numbered, n_known = numbered_judgments(index), int(index.about.get("judged") or 0)
+    original = _load(collection, MODEL_FOLDER)
+    widths = {name: width or 0 for name, width in _networks(original).inputs_.items()}
+    numbered, n_known = numbered_judgments(judged), int(inputs.index.about.get("judged") or 0)
     is_new = [number >= n_known for number, _ in numbered]
-    data = judged_data([one for _, one in numbered], inputs, is_new)
+    data = judged_data([one for _, one in numbered], inputs, is_new, widths)
     before, after = _validate(collection.model, original, data, settings)
     n_judged = sum(len(query.items) for query in data.queries)
     outcome = Outcome(after > before, before, after, n_judged, len(data.queries))
     if not outcome.switched:
         return outcome, None
     hasher = fine_tune(_networks(original), data, settings)
-    # The calibration belongs to the codes of the original model.
-    return outcome, replace(original, hasher=hasher, calibration=None)
+    return outcome, replace(original, hasher=hasher, calibration=_calibrate(original, hasher))
+
+
+def _calibrate(original: Model, hasher: NetworkHasher) -> Calibration | None:
+    """Calibrate a new hasher on the data that the original model was calibrated on.
+
+    A probability cannot be carried over from the original model: where the new one is better, its
+    nearest matches are relevant more often.
+    """
+    known, training = original.calibration, original.training
+    if known is None or training is None:
+        return None
+    try:
+        split = original.load_split(training.dataset)
+        if known.relevance == "pseudo-labels":
+            labels = supervise(split, "pseudo-labels").labels
+            split = replace(split, pairs=replace(split.pairs, labels=labels))
+        found = calibrate(hasher, split, known.relevance)
+        if _counts(found) != _counts(known):  # such as pseudo-labels that were chosen by hand
+            raise InputError(f"The {known.relevance} of {training.dataset} have changed.")
+    except InputError as error:
+        log.warning("Matches of the new model will have no probability of relevance. %s", error)
+        return None
+    return found
+
+
+def _counts(calibration: Calibration) -> dict[str, tuple[int, int]]:
+    """Return what a calibration is based on: it depends on the labels, but not on the model."""
+    return {name: (one.n_queries, one.n_relevant) for name, one in calibration.directions.items()}
 
 
 def _networks(model: Model) -> NetworkHasher:
@@ -244,13 +285,12 @@ def _load(collection: Collection, name: str) -> Model:
     return collection.encoders.load(Path(collection.uri) / name)
 
 
-def _save(collection: Collection, model: Model) -> dict[str, Any]:
+def _save(collection: Collection, model: Model, n_judged: int) -> dict[str, Any]:
     """Write the model of the next generation to a folder of its own, and describe it."""
     number = generation_of(collection.index.about) + 1
     name = f"{MODEL_FOLDER}-{number}"
     model.save(Path(collection.uri) / name)
-    judged = len(collection.index.records(KIND))
-    about = {"model": name, "fingerprint": model.fingerprint, "judged": judged}
+    about = {"model": name, "fingerprint": model.fingerprint, "judged": n_judged}
     return {**about, "generation": number}
 
 
@@ -272,7 +312,7 @@ def _stage_and_switch(collection: Collection, inputs: ItemInputs, new: Mapping[s
             staged=about["fingerprint"],
             pending=None,
         )
-        if switched:  # otherwise items were added meanwhile
+        if switched:  # otherwise items were added or changed meanwhile
             break
     index.view()
     _clean(Path(collection.uri), {new["model"], previous["model"], MODEL_FOLDER})
@@ -284,13 +324,7 @@ def _stage(staging: Staging, inputs: ItemInputs, model: Model) -> None:
     while len(ids := staging.missing(BATCH)):
         version = staging.version()
         encoded = _encode(inputs, model, ids)
-        n_staged = staging.stage(ids, encoded, version)
-        if not n_staged and np.array_equal(ids, staging.missing(BATCH)):
-            raise StorageError(
-                f"Item {ids[0]} cannot be encoded again. Run corrhash info --verify to check the "
-                "collection for damage."
-            )
-        n_done += n_staged
+        n_done += staging.stage(ids, encoded, version)  # without items changed since the version
         report("Encoding", n_done, max(len(index), n_done))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,7 @@ class ItemInputs:
     records: Iterable[Record | UnreadableRecord] = ()
     _images: dict[str, Any] = field(default_factory=dict)
     _texts: dict[str, Any] = field(default_factory=dict)
+    _uses_previews: bool = False
 
     def __post_init__(self) -> None:
         for record in self.records:
@@ -100,10 +101,11 @@ class ItemInputs:
             image, is_preview = self._open(item, number)
             opened.append(image)
             previews |= {at} if is_preview else set()
-        if previews:
+        if previews and not self._uses_previews:
+            self._uses_previews = True
             log.info(
-                "The files of %s images are missing, such as %s. Their previews are used instead.",
-                *(f"{len(previews):,}", items[min(previews)].key),
+                "Some images have no file, such as %s. Their stored previews are used instead.",
+                items[min(previews)].key,
             )
         read = self.model.reader.read_images(opened)
         contents = ["" if at in previews else item.content for at, item in enumerate(items)]
@@ -121,8 +123,11 @@ class ItemInputs:
         (stored,) = self.index.get([number], ["thumbnail"])
         if stored is None or stored.thumbnail is None:
             raise InputError(
-                f"The image of {item.key!r} is neither at {path} nor stored. Restore the file, or "
-                "delete the item."
+                f"The image of {item.key!r} cannot be read again: it has no preview and no file at "
+                f"{path}. Restore the file, or delete the item."
+                if item.path
+                else f"The image of {item.key!r} cannot be read again, because the collection "
+                "stores only its code. Add the item with its image, or delete it."
             )
         return open_image(stored.thumbnail), True
 
@@ -158,10 +163,13 @@ class ItemInputs:
         return ids[:: max(1, -(-len(ids) // MAX_PAIRS))]
 
 
-def stacked(parts: Sequence[Any]) -> Any:
-    """Return rows of vectors below each other, sparse if any of them are."""
+def stacked(parts: Sequence[Any], width: int = 0) -> Any:
+    """Return rows of vectors below each other, sparse if any of them are.
+
+    Without any part, the result has ``width`` columns.
+    """
     if not parts:
-        return np.empty((0, 0), np.float32)
+        return np.empty((0, width), np.float32)
     if any(sp.issparse(part) for part in parts):
         return sp.csr_array(sp.vstack([sp.csr_array(part) for part in parts]))
     return np.concatenate(parts)
@@ -181,12 +189,17 @@ class _Vectors:
 
 
 def judged_data(
-    judgments: Sequence[Judgment], inputs: ItemInputs, first_new: Sequence[bool]
+    judgments: Sequence[Judgment],
+    inputs: ItemInputs,
+    first_new: Sequence[bool],
+    widths: Mapping[str, int],
 ) -> JudgedData:
     """Return judgments with the vectors of their queries and items, and of a sample of pairs.
 
-    Judgments about items that do not exist any more are left out, and queries without a term that
-    the model knows. ``first_new`` marks the judgments that no model was trained on.
+    Judgments about items that do not exist any more are skipped, and so are queries without a term
+    that the model knows, and images whose features come from another encoder. ``first_new`` marks
+    the judgments that no model was trained on. ``widths`` are the lengths of the vectors by
+    modality.
     """
     index, images, texts = inputs.index, _Vectors(), _Vectors()
     keys = {one.item for one in judgments} | {one.query for one in judgments if one.kind == "key"}
@@ -206,11 +219,12 @@ def judged_data(
         texts.add([strings[at] for at in known], read[known])
     groups: dict[tuple[str, int], dict[JudgedItem, None]] = {}
     for one, is_new in zip(judgments, first_new, strict=True):
-        query = _query_row(one, id_of, images, texts)
+        query = _query_row(one, id_of, images, texts, widths["image"])
         number = id_of.get(one.item)
-        item = JudgedItem(
-            images.row_of.get(number, NO_ROW), texts.row_of.get(number, NO_ROW), one.verdict, is_new
-        )
+        image, text = (vectors.row_of.get(number, NO_ROW) for vectors in (images, texts))
+        if one.find == "text" and text != NO_ROW:  # its text was found, whatever its image shows
+            image = NO_ROW
+        item = JudgedItem(image, text, one.verdict, is_new)
         if query is not None and (item.image, item.text) != (NO_ROW, NO_ROW):
             groups.setdefault(query, {})[item] = None
     pairs = [
@@ -219,15 +233,15 @@ def judged_data(
         if number in images.row_of and number in texts.row_of
     ]
     return JudgedData(
-        stacked(images.parts),
-        stacked(texts.parts),
+        stacked(images.parts, widths["image"]),
+        stacked(texts.parts, widths["text"]),
         np.array(pairs, np.int64).reshape(-1, 2),
         [JudgedQuery(*query, list(items)) for query, items in groups.items()],
     )
 
 
 def _query_row(
-    judgment: Judgment, id_of: dict[str, int], images: _Vectors, texts: _Vectors
+    judgment: Judgment, id_of: dict[str, int], images: _Vectors, texts: _Vectors, width: int
 ) -> tuple[str, int] | None:
     """Return the modality and the row of a query; None if its vector is unknown."""
     if judgment.kind == "text":
@@ -235,9 +249,10 @@ def _query_row(
         return None if row is None else ("text", row)
     name: Any = id_of.get(judgment.query) if judgment.kind == "key" else judgment.query
     if judgment.kind == "image" and name not in images.row_of:
-        if judgment.vector is None:
+        vector = judgment.vector
+        if vector is None or len(vector) != width or not np.isfinite(vector).all():
             return None
-        images.add([name], judgment.vector[None])
+        images.add([name], vector[None])
     if name in images.row_of:
         return "image", images.row_of[name]
     return ("text", texts.row_of[name]) if name in texts.row_of else None

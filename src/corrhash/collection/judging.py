@@ -19,7 +19,7 @@ from corrhash._files import content_checksum
 from corrhash.datasets.images import open_image
 from corrhash.errors import InputError, NotFoundError
 from corrhash.index.base import CodeIndex
-from corrhash.index.items import check_modality
+from corrhash.index.items import check_modality, check_text
 from corrhash.model import Model
 
 KIND = "judgment"
@@ -27,6 +27,9 @@ KIND = "judgment"
 
 MAX_QUERY = 10_000
 """Most characters of a query text."""
+
+MAX_FEATURE = 65_504
+"""Largest feature of a query image: they are stored as float16."""
 
 QueryKind = Literal["text", "image", "key"]
 
@@ -60,6 +63,7 @@ class Judgment:
                 raise InputError(
                     f"The {name} of a judgment must be a non-empty string, got {value!r}."
                 )
+            check_text(value, f"The {name} of a judgment")
         if len(self.query) > MAX_QUERY:
             raise InputError(
                 f"A query must have at most {MAX_QUERY:,} characters, got {len(self.query):,}."
@@ -113,17 +117,20 @@ def store_judgments(index: CodeIndex, judgments: Sequence[Judgment]) -> None:
 
 
 def read_judgments(index: CodeIndex) -> list[Judgment]:
-    """Return the judgments that hold, in the order of their times; withdrawn ones are left out."""
-    return [one for _, one in numbered_judgments(index)]
+    """Return the judgments that hold, in the order of storage; withdrawn ones are skipped."""
+    return [one for _, one in numbered_judgments(index.records(KIND))]
 
 
-def numbered_judgments(index: CodeIndex) -> list[tuple[int, Judgment]]:
-    """Return the judgments that hold, each with the number of its record."""
+def numbered_judgments(records: Sequence[dict[str, Any]]) -> list[tuple[int, Judgment]]:
+    """Return the judgments that hold, each with the number of the record that introduced it.
+
+    A judgment that is repeated, such as by importing a file twice, keeps its number.
+    """
     latest: dict[tuple[str, str, str, str], tuple[int, Judgment]] = {}
-    for number, record in enumerate(index.records(KIND)):
+    for number, record in enumerate(records):
         one = Judgment(**record)
-        latest.pop(one.subject, None)
-        latest[one.subject] = number, one
+        first, known = latest.pop(one.subject, (number, one))
+        latest[one.subject] = first if known.verdict == one.verdict else number, one
     return [found for found in latest.values() if found[1].verdict]
 
 
@@ -134,9 +141,15 @@ def verdicts(judgments: Iterable[Judgment], kind: str, query: str, find: str) ->
 
 
 def of_image(image: Any, model: Model) -> tuple[str, str]:
-    """Return the checksum and the features of a query image, as :class:`Judgment` holds them."""
+    """Return the checksum and the features of a query image, as :class:`Judgment` holds them.
+
+    Feature vectors that the model cannot encode raise an error.
+    """
     if getattr(image, "ndim", 0) == 1:
-        vector = np.asarray(image)
+        if image.dtype.kind not in "fiub":
+            raise InputError(f"Image features must be numbers, got an array of {image.dtype}.")
+        vector = np.asarray(image, np.float32)  # whatever the type, for equal checksums
+        model.hasher.embed_image(vector[None])
         return content_checksum(vector.tobytes()), _packed(vector)
     opened = open_image(image)
     checksum = content_checksum(opened.convert("RGB").tobytes())
@@ -146,6 +159,12 @@ def of_image(image: Any, model: Model) -> tuple[str, str]:
 
 
 def _packed(vector: NDArray[Any]) -> str:
+    largest = float(np.abs(vector).max(initial=0))
+    if not largest <= MAX_FEATURE:
+        raise InputError(
+            f"The features of a judged image must be between -{MAX_FEATURE:,} and {MAX_FEATURE:,}, "
+            f"got {largest:g}. Judge the image itself, or scale the features and train again."
+        )
     return base64.b64encode(np.asarray(vector, np.float16).tobytes()).decode()
 
 

@@ -2,7 +2,7 @@
 
 A click log lists what was shown for a query, best first, and what was clicked. A clicked item fits.
 An item that was shown above the last click and not clicked was seen and does not fit. What follows
-the last click may not have been seen, so that nothing is known about it.
+the last click may not have been seen, so nothing is known about it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -84,8 +84,8 @@ class ReadJudgments:
 def read_judgment_file(path: Path, index: CodeIndex) -> ReadJudgments:
     """Read a table of judgments, a click log or a .jsonl file.
 
-    The second column of a table is the key of an item, whose text is the query, or else the query
-    itself. Judgments about items that do not exist are counted and left out.
+    The second column of a table is the key of an item or a query text. If the item has a text, that
+    text is the query. Judgments about items that do not exist are counted and skipped.
     """
     check_suffix(path, SUFFIXES, "a file of judgments")
     lines = read_text(path).split("\n")
@@ -93,7 +93,10 @@ def read_judgment_file(path: Path, index: CodeIndex) -> ReadJudgments:
         found = list(_of_json_lines(path, lines))
     else:
         rows = csv.reader(lines, delimiter=TABLES[path.suffix.lower()])
-        cells = [(rows.line_num, [cell.strip() for cell in row]) for row in rows if row]
+        try:
+            cells = [(rows.line_num, [cell.strip() for cell in row]) for row in rows if row]
+        except csv.Error as error:
+            raise InputError(f"Cannot read line {rows.line_num} of {path}: {error}.") from error
         if not cells:
             raise InputError(f"{path} contains no judgments. {FORMATS}")
         heading = [name.lower() for name in cells[0][1]]
@@ -112,12 +115,14 @@ def _of_table(path: Path, cells: Sequence[tuple[int, list[str]]]) -> Iterator[Ju
 
 
 def _resolved(judgments: Sequence[Judgment], index: CodeIndex) -> list[Judgment]:
-    """Replace queries that are keys of items by the texts of these items."""
+    """Replace queries that are keys of items by the texts of these items, if they have one."""
     ids = index.ids_of(list({one.query for one in judgments}))
     items = index.get(list(ids.values()), ["text"])
     texts = {key: item.text for key, item in zip(ids, items, strict=True) if item is not None}
     return [
-        Judgment("text", texts.get(one.query) or one.query, one.item, one.verdict)
+        replace(one, kind="key")
+        if texts.get(one.query) == ""
+        else replace(one, query=texts.get(one.query, one.query))
         for one in judgments
     ]
 
@@ -169,15 +174,22 @@ def _of_json_lines(path: Path, lines: Iterable[str]) -> Iterator[Judgment]:
 
 def _of_object(values: Mapping[str, Any]) -> Iterator[Judgment]:
     if "shown" in values:
-        shown = [str(item) for item in values["shown"]]
-        time = str(values.get("time", ""))
-        yield from _of_impression(values["query"], shown, map(str, values["clicked"]), time)
+        shown, clicked = (_keys(values, name) for name in ("shown", "clicked"))
+        if unseen := sorted({*clicked} - {*shown}):
+            raise InputError(f"{unseen[0]!r} was clicked but not shown.")
+        yield from _of_impression(values["query"], shown, clicked, str(values.get("time", "")))
     else:
         one = Judgment(**values)
         one = at_time(one, one.time)
         if one.vector is not None and not len(one.vector):
             raise InputError("The features are empty.")
         yield one
+
+
+def _keys(values: Mapping[str, Any], name: str) -> list[str]:
+    if not isinstance(values[name], list):
+        raise InputError(f"{name} must be a list of keys, got {values[name]!r}.")
+    return [str(key) for key in values[name]]
 
 
 def _known(judgments: Sequence[Judgment], index: CodeIndex) -> ReadJudgments:

@@ -95,6 +95,8 @@ def repair(
         problems += lost
         for kind, of_kind in records.items():
             copy.index.append(kind, of_kind)
+        if n_judged := about.get("judged"):  # the model was trained on these
+            copy.index.describe(judged=n_judged)
     return repaired
 
 

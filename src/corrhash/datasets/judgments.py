@@ -76,14 +76,17 @@ def _lines(path: str | Path, row_of: dict[str, int]) -> list[_Line]:
     first, *others = read_text(path).split("\n")
     reader = csv.reader([first, *others], delimiter="\t" if "\t" in first else ",")
     lines = []
-    for cells in reader:
-        if cells and len(cells) != 3:
-            n_fields = f"{len(cells)} field{'s' * (len(cells) != 1)}"
-            raise InputError(
-                f"Line {reader.line_num} of {path} has {n_fields}, expected 3: {FIELDS}"
-            )
-        if cells:
-            lines.append(_Line(reader.line_num, *(cell.strip() for cell in cells)))
+    try:
+        for cells in reader:
+            if cells and len(cells) != 3:
+                n_fields = f"{len(cells)} field{'s' * (len(cells) != 1)}"
+                raise InputError(
+                    f"Line {reader.line_num} of {path} has {n_fields}, expected 3: {FIELDS}"
+                )
+            if cells:
+                lines.append(_Line(reader.line_num, *(cell.strip() for cell in cells)))
+    except csv.Error as error:
+        raise InputError(f"Cannot read line {reader.line_num} of {path}: {error}.") from error
     if lines and lines[0].value is None and lines[0].image not in row_of:
         del lines[0]  # the heading
     if not lines:

@@ -61,11 +61,13 @@ STUDY_METRICS = {
         "n_without_relevant",
         "n_empty_text",
         "n_distinct_database",
+        "precision_at_1",
+        "precision_at_10",
     ),
     "cosine": ("map",),
     "without_trained": ("map",),
 }
-"""Metrics of each direction that the file of a study keeps."""
+"""Metrics of each direction that the file of a study keeps, where they were measured."""
 
 
 UNREPORTED = (
@@ -224,7 +226,7 @@ def _reported_facts(result: Result) -> dict[str, Any]:
         facts[name] = {entry: value[entry] for entry in entries} if entries else value
     facts["directions"] = {
         direction: {
-            ranked_by: {name: metrics[ranked_by][name] for name in names}
+            ranked_by: {n: metrics[ranked_by][n] for n in names if n in metrics[ranked_by]}
             for ranked_by, names in STUDY_METRICS.items()
             if ranked_by in metrics
         }

@@ -47,6 +47,9 @@ PACKAGES = ("corrhash", "numba", "numpy", "scikit-learn", "scipy", "torch")
 CURVES = ("pr_recall", "pr_precision", "radius", "precision_at", "recall_at", "ndcg_at")
 """Metrics that are stored as arrays or not computed here."""
 
+FIRST_RANKS = (1, 10)
+"""Precision at these ranks is stored as a number; curves have rank 1 and steps of 50."""
+
 MODALITIES = ("image", "text")
 FEATURE_VECTORS = "feature vectors"
 UNFINISHED = ".unfinished"
@@ -238,6 +241,7 @@ def measure(
 def _metrics(scores: Scores) -> dict[str, Any]:
     """Return the scores without curves and without metrics that do not apply."""
     plain = {name: value for name, value in scores.as_dict().items() if name not in CURVES}
+    plain |= {f"precision_at_{rank}": scores.precision_at.get(rank) for rank in FIRST_RANKS}
     # None is a value of these two: no query was evaluated, and the whole ranking.
     kept = ("map", "depth")
     return {name: value for name, value in plain.items() if name in kept or value is not None}
@@ -245,11 +249,12 @@ def _metrics(scores: Scores) -> dict[str, Any]:
 
 def _curves(direction: str, scores: Scores) -> dict[str, np.ndarray]:
     assert scores.radius is not None
+    precision_at = {rank: p for rank, p in scores.precision_at.items() if rank != FIRST_RANKS[-1]}
     curves = {
         "recall": scores.pr_recall,
         "precision_at_recall": scores.pr_precision,
-        "ranks": np.array(list(scores.precision_at)),
-        "precision_at_rank": np.array(list(scores.precision_at.values())),
+        "ranks": np.array(list(precision_at)),
+        "precision_at_rank": np.array(list(precision_at.values())),
         "radius_precision": scores.radius.precision,
         "radius_recall": scores.radius.recall,
         "radius_empty_rate": scores.radius.empty_rate,

@@ -58,10 +58,10 @@ class Item:
 
     def __post_init__(self) -> None:
         for name in ("key", "text", "path", "stamp", "content"):
-            _check_text(getattr(self, name), name)
+            check_text(getattr(self, name), name)
         labels = _as_labels(self.labels)
         for label in labels:
-            _check_text(label, "label")
+            check_text(label, "label")
         object.__setattr__(self, "labels", labels)
         metadata = {name: _check_value(name, value) for name, value in self.metadata.items()}
         object.__setattr__(self, "metadata", metadata)
@@ -107,7 +107,8 @@ def _as_labels(labels: Any) -> tuple[Any, ...]:
     return tuple(labels)
 
 
-def _check_text(value: Any, what: str) -> None:
+def check_text(value: Any, what: str) -> None:
+    """Raise an error unless a value is a string that every engine and file can store."""
     if not isinstance(value, str) or "\0" in value or not _is_unicode(value):
         raise InputError(
             f"{what} must be a string without NUL characters or lone surrogates, got {value!r}."
@@ -132,7 +133,7 @@ def _check_value(name: str, value: Any) -> Value:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, str):
-        _check_text(value, f"metadata[{name!r}]")
+        check_text(value, f"metadata[{name!r}]")
         return value
     if isinstance(value, bool):
         return value

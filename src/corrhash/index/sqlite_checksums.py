@@ -79,6 +79,9 @@ class Total(NamedTuple):
     n: int
     sum: int
 
+    def __add__(self, other: Total) -> Total:  # type: ignore[override]
+        return Total(self.n + other.n, (self.sum + other.sum) % MODULUS)
+
     def __sub__(self, other: Total) -> Total:
         return Total(self.n - other.n, (self.sum - other.sum) % MODULUS)
 
@@ -87,6 +90,11 @@ def total_of(checksums: Iterable[int]) -> Total:
     """Return the total of rows with these checksums."""
     listed = list(checksums)
     return Total(len(listed), sum(listed) % MODULUS)
+
+
+def total_of_array(checksums: NDArray[np.int64]) -> Total:
+    """Return the total of fewer than 2**31 rows with these 32-bit checksums."""
+    return Total(len(checksums), int(checksums.sum()) % MODULUS)
 
 
 def field_checksum(number: int, value: Any) -> int:

@@ -16,13 +16,14 @@ from corrhash.index.items import LARGEST_ID, Entries, Item
 from corrhash.index.sqlite_checksums import (
     CODES,
     NO_CHECKSUM,
+    Total,
     check_total,
     code_checksums,
     damaged,
     item_checksum,
     read_total,
     row_checksum,
-    total_of,
+    total_of_array,
 )
 
 ROWS = 1 << 18
@@ -161,20 +162,29 @@ def read_codes(
         start = row[0]
     spans.append((start, LARGEST_ID))
     condition = f"FROM codes WHERE {where} AND id > ? AND id <= ?"
-    parts = [_read_span(connection, n_bits, condition, (*parameters, *span)) for span in spans]
-    ids, kinds, image, text, stored = map(np.concatenate, zip(*parts, strict=True))
-    if np.any(np.diff(ids) <= 0):
-        raise damaged("the codes are not in ascending order of id")
-    whole = code_checksums(ids, kinds, [image, text]) == stored
+    parts: dict[str, list[tuple[NDArray[np.int64], NDArray[np.uint8]]]] = {"image": [], "text": []}
+    total, intact = Total(0, 0), True
+    for span in spans:
+        ids, kinds, image, text, stored = _read_span(
+            connection, n_bits, condition, (*parameters, *span)
+        )
+        if np.any(np.diff(ids, prepend=span[0]) <= 0):
+            raise damaged("the codes are not in ascending order of id")
+        whole = code_checksums(ids, kinds, [image, text]) == stored
+        intact &= bool(whole.all())
+        damaged_ids += ids[~whole].tolist()
+        total += total_of_array(stored)
+        for bit, modality, packed in ((1, "image", image), (2, "text", text)):
+            has = whole & (kinds & bit != 0)
+            parts[modality].append((ids[has], packed[has]))
     if where == "TRUE":
         expected = read_total(connection, CODES)
-        if len(ids) != expected.n or (whole.all() and total_of(stored.tolist()) != expected):
-            check_total(connection, CODES, total_of(stored.tolist()))
-    damaged_ids += ids[~whole].tolist()
+        if total.n != expected.n or (intact and total != expected):
+            check_total(connection, CODES, total)
     found = {}
-    for bit, modality, packed in ((1, "image", image), (2, "text", text)):
-        has = whole & (kinds & bit != 0)
-        found[modality] = ids[has], Codes(packed[has], n_bits)
+    for modality, read in parts.items():
+        ids, packed = map(np.concatenate, zip(*read, strict=True))
+        found[modality] = ids, Codes(packed, n_bits)
     return found
 
 

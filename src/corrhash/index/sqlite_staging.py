@@ -32,6 +32,10 @@ Codings = dict[str, tuple[NDArray[np.int64], Codes, list[bytes] | None]]
 """Per modality: which of the ids have a code, the codes, and their continuous codes if stored."""
 
 
+class _DamagedError(Exception):
+    """Raised to undo an exchange; the argument is the id of an item with damaged staged codes."""
+
+
 class Staging:
     """Codes of another model, which an exchange makes the current ones.
 
@@ -95,8 +99,16 @@ class Staging:
         """Make the staged codes the current ones and the current ones staged, in one transaction.
 
         ``about`` changes the description of the index in the same transaction. Returns False, and
-        changes nothing, if an item has no staged codes.
+        exchanges nothing, if an item has no staged codes, or damaged ones, which are deleted.
         """
+        try:
+            return self._exchange(about)
+        except _DamagedError as error:
+            with self.index.writing(), self.index._writing() as connection:
+                connection.execute("DELETE FROM staged_codes WHERE id = ?", error.args)
+            return False
+
+    def _exchange(self, about: dict[str, Any]) -> bool:
         index = self.index
         with index.writing():
             if len(self.missing(1)):
@@ -144,11 +156,12 @@ def _exchange(connection: sqlite3.Connection, n_bits: int, first: int, last: int
         raise damaged("some codes are damaged")
     for row in rows:
         if row[9] != row_checksum("staged_codes", *row[4:9]):
-            raise StorageError(
-                f"The staged code of item {row[0]} is damaged. Run corrhash improve again."
-            )
+            raise _DamagedError(row[0])
         if [value is None for value in row[1:3]] != [value is None for value in row[5:7]]:
-            raise StorageError(f"The staged code of item {row[0]} is incomplete.")
+            raise StorageError(
+                f"Item {row[0]} cannot be encoded again. Run corrhash info --verify to check the "
+                "collection for damage."
+            )
         if row[12] is not None and row[12] != row_checksum("continuous_codes", row[0], *row[10:12]):
             raise damaged("some continuous codes are damaged")
     after = _code_checksums(ids, [row[5:7] for row in rows], width)

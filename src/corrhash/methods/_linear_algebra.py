@@ -6,6 +6,8 @@ ones stay sparse.
 
 from __future__ import annotations
 
+import operator
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -81,19 +83,29 @@ def check_varying(matrix: np.ndarray) -> None:
         raise InputError("All columns are constant, so there is nothing to learn. Check the data.")
 
 
-def leading_singular_vectors(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the left and the right singular vector of the largest singular value.
+def leading_singular_vectors(*factors: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the left and the right singular vector of the largest singular value of a product.
 
-    Their common sign makes the largest entry of the left vector positive.
+    The product of the matrices is computed only if it is small. The common sign of the vectors
+    makes the largest entry of the left one positive.
     """
-    size = min(matrix.shape)
-    if size <= SMALL or not matrix.any():
-        left, _, right = scipy.linalg.svd(matrix, full_matrices=False)
+    shape = factors[0].shape[0], factors[-1].shape[1]
+    if min(shape) <= SMALL:
+        left, _, right = scipy.linalg.svd(reduce(operator.matmul, factors), full_matrices=False)
     else:
-        start = np.random.default_rng(0).standard_normal(size)  # for reproducible results
-        from scipy.sparse.linalg import svds
+        from scipy.sparse.linalg import LinearOperator, svds
 
-        left, _, right = svds(matrix, k=1, v0=start)
+        def times(vector: np.ndarray) -> np.ndarray:
+            return reduce(lambda found, factor: factor @ found, reversed(factors), vector)
+
+        def transposed_times(vector: np.ndarray) -> np.ndarray:
+            return reduce(lambda found, factor: factor.T @ found, factors, vector)
+
+        product = LinearOperator(shape, matvec=times, rmatvec=transposed_times, dtype=np.float64)
+        start = np.random.default_rng(0).standard_normal(min(shape))  # for reproducible results
+        if not product.matvec(np.resize(start, shape[1])).any():  # zero: any vectors will do
+            return np.eye(1, shape[0])[0], np.eye(1, shape[1])[0]
+        left, _, right = svds(product, k=1, v0=start)
     u, v = left[:, 0], right[0]
     sign = np.sign(u[abs(u).argmax()])
     return sign * u, sign * v

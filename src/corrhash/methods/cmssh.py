@@ -205,7 +205,7 @@ def boost(
 
 def best_bit(images: np.ndarray, texts: np.ndarray, weighted: sp.csr_array) -> Bit:
     """Return the bit with the largest r; ``weighted`` is w s, (n_images, n_texts) and sparse."""
-    p, q = leading_singular_vectors(images.T @ (weighted @ texts))  # of C = sum w s x y^T
+    p, q = leading_singular_vectors(images.T, weighted, texts)  # of C = sum w s x y^T
     along_p, along_q = images @ p, texts @ q
     a, b = thresholds(along_p), thresholds(along_q)
     r = signs(along_p[:, None], a).T @ (weighted @ signs(along_q[:, None], b))  # for all a and b

@@ -1,10 +1,10 @@
 """Fine-tuning of a fitted network method on relevance judgments, without forgetting.
 
-Judgments are few, so that most of what they teach is how broad relevance is: which share of the
-items at some cosine of codes fits. A logistic regression of the verdicts on the cosines of the
-original codes learns that, with random items as further ones that do not fit. Its probabilities
-are the similarities that the networks are trained to reproduce, on image-text pairs of the
-collection. A second loss ranks the judged items of each query: those that fit above the others.
+Judgments are few. Mostly they teach how broad relevance is: which share of the items at a given
+cosine of codes fits. A logistic regression of the verdicts on the cosines of the original codes
+learns this share; random items are added as items that do not fit. The networks are trained to
+reproduce its probabilities on image-text pairs of the collection. A second loss ranks the judged
+items of each query: those that fit above the others.
 """
 
 from __future__ import annotations
@@ -130,8 +130,10 @@ def fine_tune(
         torch.manual_seed(settings.seed)
         _train(new, data, settings, title)
     new._copy_arrays()
-    rows = data.pairs
-    new.learn_references(data.images[rows[:, 0]], data.texts[rows[:, 1]])
+    images, texts = data.images, data.texts
+    if len(data.pairs):
+        images, texts = images[data.pairs[:, 0]], texts[data.pairs[:, 1]]
+    new.learn_references(images, texts)
     return new
 
 
@@ -169,10 +171,11 @@ def _train(hasher: NetworkHasher, data: JudgedData, settings: FineTuning, title:
         some = rng.permutation(len(data.queries))[: settings.n_queries]
         ranking = _ranking_loss(encode, [data.queries[at] for at in some], settings.temperature)
         loss = loss + settings.ranking_weight * min(len(data.queries), 1000) / 100 * ranking
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-        schedule.step()
+        if loss.requires_grad:  # else neither pairs nor queries to rank
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizer.step()
+            schedule.step()
         report(title, step + 1, settings.steps, loss=float(loss.detach()))
 
 

@@ -38,7 +38,7 @@ from corrhash.metrics.tied_groups import (
 )
 from corrhash.similarity import Labels, Similarity, as_labels
 
-PRECISION_RANKS = (1, *range(50, 1001, 50))
+PRECISION_RANKS = (1, 10, *range(50, 1001, 50))
 RECALL_RANKS = (1, 5, 10)
 """The k of Recall@k for paired samples."""
 

@@ -58,7 +58,9 @@ class AlexNetConvolutions(Body):
     def forward(self, images: Tensor) -> Tensor:
         """Return (n, 9216) features of normalized images, in torchvision's order."""
         _check_size(images)
-        return torch.flatten(self.avgpool(self.features(images)), 1)
+        # Convolutions are faster with channels last in memory.
+        maps = self.features(images.contiguous(memory_format=torch.channels_last))
+        return torch.flatten(self.avgpool(maps), 1)
 
 
 class AlexNet(AlexNetConvolutions):

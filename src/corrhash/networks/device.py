@@ -12,8 +12,12 @@ from corrhash.errors import InputError
 
 if TYPE_CHECKING:  # the command line selects a device before PyTorch is needed
     import torch
+    from torch import nn
 
 VARIABLE = "CORRHASH_DEVICE"
+
+SMALL = 5_000_000
+"""Networks with fewer weights are trained on one thread."""
 
 
 @contextmanager
@@ -100,3 +104,21 @@ def _own_gpu() -> str:
             "Start one process per GPU, or use --device cpu."
         )
     return f"cuda:{rank}"
+
+
+@contextmanager
+def training_threads(networks: nn.Module) -> Iterator[None]:
+    """Train small networks on one thread.
+
+    Several threads would wait for one another longer than they compute, and the rounding errors of
+    sums, and so the codes, would depend on their number.
+    """
+    import torch
+
+    before = torch.get_num_threads()
+    if sum(weights.numel() for weights in networks.parameters()) < SMALL:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -25,7 +25,8 @@ MAX_COMPARED = 100_000
 
 SECONDS_KEPT = 600
 REST = 10
-"""A result is kept for ten minutes, or for ten times as long as the comparison took."""
+"""A result is kept for ten minutes, or for ten times as long as the comparison took; an error only
+for the latter."""
 
 SECONDS_WAITED = 5.0
 """How long a request waits for a comparison."""
@@ -54,7 +55,7 @@ class DuplicateService:
             )
         with self._lock:
             if self._running is None and time.monotonic() >= self._expires:
-                self._running = Event()
+                self._running, self._error = Event(), None
                 Thread(target=self._compare, args=(self._running,), daemon=True).start()
             running = self._running
         if running is not None and self._groups is None:
@@ -76,7 +77,8 @@ class DuplicateService:
         seconds = time.monotonic() - started
         with self._lock:
             self._groups, self._error, self._running = groups, problem, None
-            self._expires = time.monotonic() + max(SECONDS_KEPT, REST * seconds)
+            kept = SECONDS_KEPT if problem is None else 0  # it may be solved soon
+            self._expires = time.monotonic() + max(kept, REST * seconds)
         running.set()
 
 

@@ -25,7 +25,7 @@ from corrhash.errors import InputError
 from corrhash.metrics import evaluate
 from corrhash.networks import HUB_PREFIX
 from corrhash.networks.config import Networks
-from corrhash.networks.device import default_device
+from corrhash.networks.device import default_device, training_threads
 from corrhash.networks.hashing_network import (
     HashingNetwork,
     copy_state,
@@ -131,8 +131,8 @@ class Trainer:
             modality: self.processes.data_parallel(network)
             for modality, network in self.networks.items()
         }
-        pretrained, new = split_pretrained([hasher.image_network_, hasher.text_network_])
-        self.optimizer = self.training.make_optimizer(pretrained, new)
+        parameters = split_pretrained([hasher.image_network_, hasher.text_network_])
+        self.optimizer = self.training.make_optimizer(*parameters)
         self.memory = hasher.initial_memory(pairs)
         for value in self.memory.values():
             value.data = value.data.to(self.device)  # parameters stay parameters
@@ -157,9 +157,16 @@ class Trainer:
 
     def run(self) -> None:
         """Train to the last epoch and leave the weights of the best one in the hasher."""
+        with training_threads(self.networks):
+            self._run_epochs()
+        self.networks.load_state_dict(self.processes.broadcast(self.best))
+        self.networks.cpu()
+        self.hasher.history_ = self.history
+
+    def _run_epochs(self) -> None:
         for epoch in range(self._resume(), self.epochs):
             if self._has_stalled():
-                break
+                return
             started = time.perf_counter()
             entry = {"epoch": epoch + 1, **self._epoch(epoch)}
             last = epoch + 1 == self.epochs
@@ -172,9 +179,6 @@ class Trainer:
             report(self.title, epoch + 1, self.epochs, **entry)
             if self.processes.is_first:
                 self._checkpoint(epoch + 1)
-        self.networks.load_state_dict(self.processes.broadcast(self.best))
-        self.networks.cpu()
-        self.hasher.history_ = self.history
 
     def _has_stalled(self) -> bool:
         """Return whether the last ``patience`` validations have not improved mAP."""
@@ -290,7 +294,7 @@ class Trainer:
         images = self._encode("image", self.validation_inputs, self.validation.n_images)
         texts = self._encode("text", self.validation_inputs, self.validation.n_texts)
         mean = float(np.mean(self._validation_maps(images, texts)))
-        n_distinct = min(codes.n_distinct() for codes in (images, texts))
+        n_distinct = min(images.n_distinct(), texts.n_distinct())
         if mean > self.best_map or not self.best:
             self.best_map, self.best = mean, copy_state(self.networks)
         _warn_of_collapse(n_distinct, len(self.validation))
@@ -311,8 +315,7 @@ class Trainer:
 
     def _embed(self, modality: str, inputs: dict[str, Inputs], n: int) -> np.ndarray:
         """Return the (n, n_bits) continuous codes of one modality, from cached images."""
-        network = self.networks[modality].eval()
-        n_bits = self.hasher.n_bits
+        network, n_bits = self.networks[modality].eval(), self.hasher.n_bits
         return outputs(network, inputs[modality], n, n_bits, size=ENCODE_SIZE, device=self.device)
 
     def _encode(self, modality: str, inputs: dict[str, Inputs], n: int) -> Codes:
@@ -323,8 +326,8 @@ class Trainer:
         """Return a hash of the settings and the data that determine the result."""
         params = self.hasher.get_params(deep=False)
         params["training"] = asdict(replace(self.training, checkpoint=None, image_cache_gb=0))
-        known = self.similarity.judgments
-        known = self.similarity.row_labels if known is None else known
+        judged = self.similarity.judgments
+        known = self.similarity.row_labels if judged is None else judged
         data = [self.pairs.row_keys(), digest_of(known), digest_of(self.pairs.texts)]
         if self.hasher.inputs_["image"] is not None:  # features of other layers can be as long
             data.append(digest_of(np.asarray(self.pairs.images)))
@@ -364,8 +367,7 @@ class Trainer:
         self.best = _with_prefix("best.", tensors)
         for name, value in _with_prefix("memory.", tensors).items():
             self.memory[name].data.copy_(value)  # in place: an optimizer holds the parameters
-        if numbers["best_map"] is not None:
-            self.best_map = numbers["best_map"]
+        self.best_map = -math.inf if numbers["best_map"] is None else numbers["best_map"]
         self.history = numbers["history"]
         for name, optimizer in self._optimizers.items():
             restore_optimizer(optimizer, name, tensors)

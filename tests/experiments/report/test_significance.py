@@ -30,6 +30,12 @@ def test_pairing_by_query_detects_small_differences():
     assert gap.low == pytest.approx(0.003)
 
 
+def test_one_split_is_inconclusive():
+    one, other = {0: np.full(300, 0.6)}, {0: np.full(300, 0.5)}
+    assert difference(one, other, same_queries=False).verdict == "inconclusive"
+    assert difference(one, other, same_queries=True).verdict == "better"
+
+
 def test_p_over_seeds_is_a_paired_t_test():
     rng = np.random.default_rng(2)
     one, other = aps(0.5), {s: 0.1 * rng.standard_normal(400) + 0.45 for s in range(3)}

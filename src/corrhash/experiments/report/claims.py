@@ -29,9 +29,10 @@ def claims_table(study: StudyResults) -> Table | None:
     heads = ("claim", "dataset", "task", "measured", "95 % CI over queries", "p over seeds")
     note = (
         "Differences of mAP@all, averaged over all code lengths unless one is given. Supported: "
-        "the confidence interval is above zero and, if splits vary with the seed, p is below .05. "
-        "Not supported: the same below zero. Inconclusive: everything else. Ranks are among the "
-        "hashing methods of the study, on curves averaged over seeds."
+        "the confidence interval is above zero and, if splits vary with the seed, p of a t-test "
+        "paired over them is below .05. Not supported: the same below zero. Inconclusive: "
+        "everything else, such as a single split. Ranks are among the published methods of the "
+        "study, on curves averaged over seeds."
     )
     columns = [Head(text) for text in (*heads, "paper", "verdict")]
     return Table("claims", "Claims of the CHN paper, and CHN-plus", columns, body, note)

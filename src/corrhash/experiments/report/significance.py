@@ -36,11 +36,13 @@ class Difference:
     def verdict(self) -> str:
         """``better``, ``worse`` or ``inconclusive``.
 
-        The interval must exclude zero. If the split varies with the seed, the test over seeds must
-        be significant as well, because the queries of one split say nothing about another.
+        The interval must exclude zero. If the split varies with the seed, a t-test over several
+        seeds must be significant as well, because the queries of one split say nothing about
+        another.
         """
-        insignificant = self.p_seeds is not None and self.p_seeds >= 1 - CONFIDENCE
-        if (insignificant and not self.same_queries) or self.low <= 0 <= self.high:
+        p = 1.0 if self.n_seeds == 1 else self.p_seeds or 0.0  # None: all seeds agree exactly
+        significant = p < 1 - CONFIDENCE
+        if not (significant or self.same_queries) or self.low <= 0 <= self.high:
             return "inconclusive"
         return "better" if self.low > 0 else "worse"
 

@@ -156,5 +156,6 @@ viewer.addEventListener("close", () => {
   const open = current?.isConnected ? current.querySelector(".open") : null;
   current = null;
   byId("viewer-picture").removeAttribute("src");
-  open?.focus(); // the card of the item that was shown last
+  // The card of the item that was shown last, unless "/" was pressed since the viewer closed.
+  if (document.activeElement !== byId("text")) open?.focus();
 });
