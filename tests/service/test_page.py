@@ -391,6 +391,7 @@ def test_viewer_closes_beside_the_picture_and_with_history(page):
     search(page, "boat")
     page.get_by_text("“boat”", exact=True).wait_for()
     page.locator("#results .open").first.click()
+    page.locator("#viewer-picture:not([aria-busy])").wait_for()  # its thumbnail can fill the stage
     page.locator("#stage").click(position={"x": 5, "y": 100})
     page.get_by_role("dialog").wait_for(state="hidden")
     page.locator("#results .open").first.click()
@@ -435,6 +436,17 @@ def test_viewer_shows_originals_and_their_paths(new_page, photos_url, photos):
     link = page.get_by_role("link", name="Open original")
     response = page.request.get(photos_url + link.get_attribute("href"))
     assert response.body() == photos.file_of(first.item).read_bytes()
+
+
+def test_viewer_waits_for_what_the_service_publishes(new_page, photos_url):
+    page, waiting = new_page("about:blank"), []
+    page.route("**/api/v1/info", lambda route: waiting.append(route))
+    page.goto(f"{photos_url}/?q=sea")
+    page.locator("#results .open").first.click()
+    assert page.get_by_role("dialog").is_hidden()
+    with page.expect_response("**/original?size=*") as original:
+        waiting[0].continue_()
+    assert original.value.ok
 
 
 def test_viewer_falls_back_to_the_preview(new_page, photos_url):

@@ -3,6 +3,7 @@
 Arguments: the name of a task below, a file for the result, and a folder for checkpoints.
 """
 
+import faulthandler
 import json
 import sys
 from pathlib import Path
@@ -120,4 +121,5 @@ def main(task, found, checkpoint=None):
 
 
 if __name__ == "__main__":
+    faulthandler.dump_traceback_later(240, exit=True)
     main(*sys.argv[1:])

@@ -6,6 +6,8 @@ of all, so that the loss is the one of the whole batch; DistributedDataParallel 
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -52,6 +54,7 @@ class Processes:
             torch.cuda.set_device(device)  # nccl broadcasts objects through the current GPU
         if not distributed.is_initialized():
             distributed.init_process_group(BACKENDS[device.type])
+            atexit.register(_leave)
         return cls(distributed.get_rank(), distributed.get_world_size())
 
     @property
@@ -82,6 +85,13 @@ class Processes:
         box = [value]
         distributed.broadcast_object_list(box, src=0)
         return box[0]
+
+
+def _leave() -> None:
+    """End the threads of the backend, which can abort the interpreter if they outlive it."""
+    gc.collect()  # networks that refer to the process group keep its threads alive
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 class _Gather(torch.autograd.Function):

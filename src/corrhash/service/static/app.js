@@ -93,7 +93,9 @@ const actions = {
   judge: makeJudge,
   similar: (key) => searchSimilar(key),
   select: (label) => { selectLabel(label); repeatSearch(); },
-  open(card) {
+  async open(card) {
+    await overview; // results can arrive before it
+    if (!card.isConnected) return;
     const isResult = card.parentNode === byId("results");
     openViewer(card, {
       ...published,
@@ -289,8 +291,6 @@ async function showOverview() {
   published = { originals: info.originals, paths: info.paths };
   allowJudging(info.writable, (message, isError) => (
     isError ? showNotice(message, true) : showStatus(message)));
-  allowJudging(info.writable, (message, isError) => (
-    isError ? showNotice(message, true) : showStatus(message)));
   const count = `${items.toLocaleString("en")} ${items === 1 ? "item" : "items"}`;
   byId("about").textContent = `${name}: ${count}`;
   byId("about-codes").textContent = `, ${bits}-bit hash codes (${method})`;
@@ -364,4 +364,4 @@ document.addEventListener("keydown", (event) => {
 window.addEventListener("popstate", runFromUrl);
 initialize();
 runFromUrl();
-showOverview();
+const overview = showOverview();
