@@ -165,23 +165,52 @@ def _wrapped(text: str) -> str:
 
 def both_directions(study: StudyResults, dataset: str) -> str:
     """Return mAP by method and code length, both directions in a cell, the best in bold."""
-    lengths = study.code_lengths(dataset)
+    columns = {(dataset, n_bits): f"{n_bits} bits" for n_bits in study.code_lengths(dataset)}
+    return _both_directions(study, columns)
+
+
+def by_dataset(study: StudyResults) -> str:
+    """Return mAP by method and dataset at the plotted code length, the best in bold."""
+    columns = {(d, study.plotted_bits(d)): d.partition(", ")[2] or d for d in study.datasets}
+    return _both_directions(study, columns)
+
+
+def _both_directions(study: StudyResults, columns: dict[tuple[str, int], str]) -> str:
+    """Return mAP by method and column, a dataset and a code length; incomplete rows are omitted."""
     excluded = {*VARIANTS, *study.label_length_rows} - {"chn"}
     rows = [row for row in study.rows if row not in excluded]
-    rows = [row for row in rows if all((dataset, row, b) in study.cells for b in lengths)] or rows
+    rows = [r for r in rows if all((d, r, b) in study.cells for d, b in columns)] or rows
     maps = np.array(
-        [[[_mean(study, dataset, row, b, d) for d in DIRECTIONS] for b in lengths] for row in rows]
-    )  # (n_rows, n_lengths, 2)
+        [[[_mean(study, d, row, b, way) for way in DIRECTIONS] for d, b in columns] for row in rows]
+    )  # (n_rows, n_columns, 2)
     best = np.nanmax(maps, axis=0)
     tasks = " / ".join(task(direction) for direction in DIRECTIONS)
-    lines = [f"| mAP@all, {tasks} | {' | '.join(f'{b} bits' for b in lengths)} |"]
-    lines.append("|---" * (len(lengths) + 1) + "|")
+    lines = [f"| mAP@all, {tasks} | {' | '.join(columns.values())} |"]
+    lines.append("|---" * (len(columns) + 1) + "|")
     for row, of_row in zip(rows, maps, strict=True):
         cells = [
             " / ".join(_cell(value, top) for value, top in zip(*both, strict=True))
             for both in zip(of_row, best, strict=True)
         ]
         lines.append(f"| {title(row)} | {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def costs(study: StudyResults, dataset: str) -> str:
+    """Return time and memory of training, and the number of distinct codes, by method."""
+    n_bits = study.plotted_bits(dataset)
+    heads = "training (s) | encoding (s) | peak memory (GB) | distinct codes"
+    lines = [f"| {n_bits} bits | {heads} |", "|---" * 5 + "|"]
+    for row in study.rows:
+        results = study.cells[dataset, row, n_bits]
+        seconds = [
+            f"{np.mean([r.facts['seconds'][stage] for r in results]):,.0f}"
+            for stage in ("fit", "encode")
+        ]
+        memory = max(max(r.facts["peak_mb"].values()) for r in results) / 1000
+        distinct = np.mean([r.scores("text->image")["n_distinct_database"] for r in results])
+        cells = [title(row), *seconds, f"{memory:.1f}", f"{distinct:,.0f}"]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
 
@@ -322,13 +351,18 @@ def both_directions_with_papers(study: StudyResults, dataset: str) -> str:
 DOCUMENT_TABLES = {
     "both-directions": both_directions,
     "both-directions-with-papers": both_directions_with_papers,
+    "costs": costs,
     "parts": against_first_row,
     "first-results": first_results,
     "controls": controls,
 }
 """Tables of documents that a report does not have, of studies with one dataset."""
 
-STUDY_TABLES = {"feature-sets": feature_sets, "definitions": definitions}
+STUDY_TABLES = {
+    "by-dataset": by_dataset,
+    "feature-sets": feature_sets,
+    "definitions": definitions,
+}
 """The same, of studies with several datasets."""
 
 

@@ -65,7 +65,21 @@ def test_tables_of_several_datasets(tmp_path):
         "| CVH | .400 | .600 |",
         "| UCCH | **.500** | **.700** |",
     ]
+    assert quoted(study, "by-dataset").splitlines() == [
+        "| mAP@all, I→T / T→I | scenes | DINOv2 |",
+        "|---|---|---|",
+        "| CVH | .400 / .400 | .600 / .600 |",
+        "| UCCH | **.500** / **.500** | **.700** / **.700** |",
+    ]
     assert quoted(study, "definitions") == NOT_MEASURED  # older results lack them
+
+
+def test_costs_are_seconds_and_gigabytes(tmp_path):
+    results = tmp_path / "results"
+    make_result(results, "cvh", 32, level=0.4)
+    save_study(tmp_path / "study.json", StudyResults(load_results(results)), [])
+    *_, row = quoted(str(tmp_path / "study"), "costs").splitlines()
+    assert row == "| CVH | 2 | 0 | 0.5 | 321 |"
 
 
 def test_definitions_of_papers_are_compared(tmp_path):
