@@ -315,6 +315,22 @@ def test_photos_are_read_by_the_best_encoders(photos, tmp_path, monkeypatch):
     assert load_model(tmp_path / "model").reader.text_features is None
 
 
+def test_photos_have_longer_codes_by_default(photos, tmp_path, monkeypatch):
+    tiny.save_image_encoder(tmp_path / "encoders" / "dinov2")
+    monkeypatch.setenv("CORRHASH_ENCODERS", str(tmp_path / "encoders"))
+    quick = ("--set", "training.epochs=1", "--set", "networks.width=8")
+    n_bits = {}
+    for name, options in {
+        "default": quick,
+        "chosen bits": (*quick, "--bits", "8"),
+        "chosen features": (*quick, "--image-features", "simple"),
+        "not a network": ("--method", "lsh"),
+    }.items():
+        run("train", photos, *options, "--out", tmp_path / name)
+        n_bits[name] = load_model(tmp_path / name).n_bits
+    assert n_bits == {"default": 256, "chosen bits": 8, "chosen features": 64, "not a network": 64}
+
+
 def test_training_from_scratch_is_announced_or_asked_for(photos, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("CORRHASH_ENCODERS", str(tmp_path / "none"))
     train = ("train", photos, *QUICK, "--supervision", "pairs", "--set", "networks.image_size=32")

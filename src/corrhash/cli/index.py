@@ -16,6 +16,7 @@ from corrhash._files import caching_in
 from corrhash.cli.collections import check_durable, open_collection
 from corrhash.cli.matches import example_query
 from corrhash.cli.options import (
+    ENCODER_BITS,
     FORMATS,
     AllowDownloadOption,
     CacheOption,
@@ -33,10 +34,6 @@ if TYPE_CHECKING:  # heavy modules are imported by the commands that need them, 
     from corrhash.collection import Added, Collection
     from corrhash.datasets.records import Record
     from corrhash.model import Model, TrainingRun
-
-ENCODER_BITS = 256
-"""Code length of embeddings: without training, bits are less selective."""
-
 
 WAIT_SECONDS = 600
 """How long the processes of other shards wait for the first one to create the collection."""
@@ -67,7 +64,7 @@ def index(
     ] = None,
     bits: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Code length with --encoder.  [default: 256]"),
+        typer.Option(metavar="N", help=f"Code length with --encoder.  [default: {ENCODER_BITS}]"),
     ] = None,
     store_continuous: Annotated[
         bool,

@@ -100,7 +100,21 @@ DataOption = Annotated[
 ModelArgument = Annotated[
     Path, typer.Argument(metavar="MODEL", help="Model folder written by **corrhash train**.")
 ]
-BitsOption = Annotated[int, typer.Option("--bits", metavar="N", help="Code length, 1 to 1024.")]
+BITS = 64
+"""Default code length."""
+
+ENCODER_BITS = 256
+"""Default code length with pretrained encoders: longer codes distinguish more details of photos."""
+
+BitsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--bits",
+        metavar="N",
+        help=f"Code length, 1 to 1024.  [default: {BITS}; {ENCODER_BITS} for network methods with "
+        "the default encoders of your own images]",
+    ),
+]
 SeedOption = Annotated[
     int, typer.Option(min=0, metavar="N", help="Random seed for the split and for training.")
 ]

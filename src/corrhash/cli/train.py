@@ -18,6 +18,8 @@ import typer
 from corrhash._files import atomic_write, caching_in
 from corrhash.cli.checkpoint import Checkpoint
 from corrhash.cli.options import (
+    BITS,
+    ENCODER_BITS,
     BitsOption,
     CacheOption,
     DataOption,
@@ -50,7 +52,7 @@ def train(
             "class of your own.",
         ),
     ] = "chn-plus",
-    bits: BitsOption = 64,
+    bits: BitsOption = None,
     params: Annotated[
         list[str] | None,
         typer.Option(
@@ -187,12 +189,13 @@ def train(
     check_supervision(supervision, pseudo_labels)
     image_options = ImageOptions(image_features, backbone, weights, frozen)
     settings = image_options.settings(method_class(method), parse_params(params or []))
-    hasher = new_hasher(method_class(method), bits, settings, paper_settings=paper_settings)
+    hasher = new_hasher(method_class(method), bits or BITS, settings, paper_settings=paper_settings)
     hasher = _with_training(with_seed(hasher, seed), checkpoint=str(_checkpoint_path(folder)))
     location, options = dataset_location(dataset), data_options(dataset, root, data or [])
     tokens = text_options(texts or [])
     run = Checkpoint(_checkpoint_path(folder))
     about = _settings_of_run(hasher, location, options, image_options, text_features)
+    about["n_bits"] = bits or "default"
     if is_first:
         run.prepare(about, restart)
     with progress_bars(), caching_in(cache), run.explaining_interrupts():
@@ -205,6 +208,8 @@ def train(
                 text_features = text_features or (None if tokens else encoders.get("text"))
                 used = " and ".join(dict.fromkeys(filter(None, (features.name, text_features))))
                 print_line(f"Encoders: {used}. Choose others with --image-features.")
+                if bits is None and hasattr(hasher, "networks"):
+                    hasher = hasher.set_params(n_bits=ENCODER_BITS)
             elif encoders is not None:
                 warning = FROM_SCRATCH if features is None else WITHOUT_ENCODER
                 err.print(warning, style="bold", soft_wrap=True)
@@ -217,7 +222,7 @@ def train(
             **options,
         )
     print_split(split)
-    print_line(f"Method: {method}, {bits} bits. {first_line(hasher)}")
+    print_line(f"Method: {method}, {hasher.n_bits} bits. {first_line(hasher)}")
     supervised = supervise(
         split,
         supervision,
@@ -247,9 +252,8 @@ def train(
         print_line(
             f"Pseudo-labels: {terms}. To change them, edit the file and pass it as --pseudo-labels."
         )
-    print_line(
-        f"Trained {type(hasher).__name__}, {bits} bits, in {seconds:.1f} s{_validation(hasher)}."
-    )
+    what = f"{type(hasher).__name__}, {hasher.n_bits} bits"
+    print_line(f"Trained {what}, in {seconds:.1f} s{_validation(hasher)}.")
     print_line(note)
     print_line(f"Model: {folder}")
     command = ["corrhash", "evaluate", str(folder), dataset]

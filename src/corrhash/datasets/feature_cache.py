@@ -155,7 +155,8 @@ def cached_rows(
             features = np.empty((n, values.shape[1]), np.float32)
         features[list(places)] = values
         report(task, n_found + start + len(some), n)
-    log.info(
+    log.log(
+        logging.INFO if modality == "image" else logging.DEBUG,  # collections read texts in batches
         "Features of %s %ss: %s from the cache, %s computed. Cache: %s.",
         f"{n:,}",
         modality,
