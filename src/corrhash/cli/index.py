@@ -259,7 +259,8 @@ def _encoder_target(
         )
     options = dataset_options(source, None)
     records = open_source(source, Reader(), **options).records
-    model = encoder_model(encoder, records, bits or ENCODER_BITS, method or "itq")
+    n_bits = ENCODER_BITS if bits is None else bits
+    model = encoder_model(encoder, records, n_bits, method or "itq")
     how: dict[str, Any] = {"store_continuous": continuous, "root": _root(source)}
     return _Target(model, options, partial(Collection.create, uri, model, **how))
 

@@ -189,13 +189,14 @@ def train(
     check_supervision(supervision, pseudo_labels)
     image_options = ImageOptions(image_features, backbone, weights, frozen)
     settings = image_options.settings(method_class(method), parse_params(params or []))
-    hasher = new_hasher(method_class(method), bits or BITS, settings, paper_settings=paper_settings)
+    n_bits = BITS if bits is None else bits
+    hasher = new_hasher(method_class(method), n_bits, settings, paper_settings=paper_settings)
     hasher = _with_training(with_seed(hasher, seed), checkpoint=str(_checkpoint_path(folder)))
     location, options = dataset_location(dataset), data_options(dataset, root, data or [])
     tokens = text_options(texts or [])
     run = Checkpoint(_checkpoint_path(folder))
     about = _settings_of_run(hasher, location, options, image_options, text_features)
-    about["n_bits"] = bits or "default"
+    about["n_bits"] = "default" if bits is None else bits
     if is_first:
         run.prepare(about, restart)
     with progress_bars(), caching_in(cache), run.explaining_interrupts():
