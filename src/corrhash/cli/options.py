@@ -13,6 +13,9 @@ FORMATS = (
     f"a folder of images, a table ({TABLES}), tar shards (.tar, .tar.gz, .tgz) or a file of "
     "arrays (.npz, .mat)"
 )
+ENCODER_BITS = 256
+"""Default code length with pretrained encoders: longer codes distinguish more details of photos."""
+
 MethodOption = Annotated[
     str | None,
     typer.Option(
@@ -99,21 +102,6 @@ DataOption = Annotated[
 ]
 ModelArgument = Annotated[
     Path, typer.Argument(metavar="MODEL", help="Model folder written by **corrhash train**.")
-]
-BITS = 64
-"""Default code length."""
-
-ENCODER_BITS = 256
-"""Default code length with pretrained encoders: longer codes distinguish more details of photos."""
-
-BitsOption = Annotated[
-    int | None,
-    typer.Option(
-        "--bits",
-        metavar="N",
-        help=f"Code length, 1 to 1024.  [default: {BITS}; {ENCODER_BITS} for network methods with "
-        "the default encoders of your own images]",
-    ),
 ]
 SeedOption = Annotated[
     int, typer.Option(min=0, metavar="N", help="Random seed for the split and for training.")

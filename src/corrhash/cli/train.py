@@ -18,9 +18,7 @@ import typer
 from corrhash._files import atomic_write, caching_in
 from corrhash.cli.checkpoint import Checkpoint
 from corrhash.cli.options import (
-    BITS,
     ENCODER_BITS,
-    BitsOption,
     CacheOption,
     DataOption,
     DatasetArgument,
@@ -38,6 +36,9 @@ if TYPE_CHECKING:
     from corrhash.datasets.supervision import Supervision
     from corrhash.methods.base import Hasher
 
+BITS = 64
+"""Default code length, unless default encoders are used."""
+
 
 def train(
     dataset: DatasetArgument,
@@ -52,7 +53,14 @@ def train(
             "class of your own.",
         ),
     ] = "chn-plus",
-    bits: BitsOption = None,
+    bits: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help=f"Code length, 1 to 1024.  [default: {BITS}; {ENCODER_BITS} for network methods "
+            "with the default encoders of your own images]",
+        ),
+    ] = None,
     params: Annotated[
         list[str] | None,
         typer.Option(
