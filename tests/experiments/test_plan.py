@@ -172,6 +172,44 @@ def test_several_names_can_stand_for_one_dataset():
     ]
 
 
+def test_a_dataset_can_have_the_settings_of_another():
+    content = {
+        "datasets": ["synthetic", "synthetic, small"],
+        "methods": ["cvh", "imh"],
+        "n_bits": [16],
+        "data": {
+            "synthetic, small": {"source": "synthetic", "n": 780, "settings_of": "synthetic"},
+        },
+        "grid": {"imh": {"ridge": [0.1]}},
+    }
+    plan = parse_plan(content)
+    assert list(plan.trials()) == [("synthetic", "cvh")]  # the grid of imh has one setting only
+    cells = plan.experiments({("synthetic", "cvh"): {"ridge": 0.01}})
+    assert [(e.dataset, e.row, dict(e.params)) for e in cells] == [
+        ("synthetic", "cvh", {"ridge": 0.01}),
+        ("synthetic", "imh", {}),
+        ("synthetic, small", "cvh", {"ridge": 0.01}),
+        ("synthetic, small", "imh", {}),
+    ]
+    assert dict(cells[-1].options) == {"source": "synthetic", "n": 780}
+
+
+@pytest.mark.parametrize("named", ["coco16k", "b"])
+def test_settings_come_from_a_dataset_of_the_plan_that_is_tuned(named):
+    content = {
+        "datasets": ["synthetic", "a", "b"],
+        "methods": ["cvh"],
+        "n_bits": [16],
+        "data": {
+            "a": {"source": "synthetic", "settings_of": named},
+            "b": {"source": "synthetic", "settings_of": "synthetic"},
+        },
+    }
+    message = f"settings_of of 'a' must name a dataset that is tuned, got '{named}'. "
+    with pytest.raises(InputError, match=message + "Choose one of: synthetic."):
+        parse_plan(content)
+
+
 def test_methods_of_other_packages_have_an_import_path():
     path = "corrhash.methods.cvh:CVH"
     content = {

@@ -160,10 +160,13 @@ def test_failures_do_not_stop_the_study(tmp_path):
 def test_tuned_settings_have_the_best_validation_map(tmp_path):
     plan = parse_plan(
         {
-            "datasets": ["synthetic"],
+            "datasets": ["synthetic", "other"],
             "methods": ["cvh", "chn"],
             "n_bits": [16],
-            "data": {"synthetic": {"n": 780}},
+            "data": {
+                "synthetic": {"n": 780},
+                "other": {"source": "synthetic", "n": 640, "settings_of": "synthetic"},
+            },
             "grid": {
                 "cvh": {"ridge": [1e-6, 1.0]},
                 "chn": {"training.learning_rate": [1e12, 1e13]},
@@ -177,10 +180,12 @@ def test_tuned_settings_have_the_best_validation_map(tmp_path):
         for t in load_trials(tmp_path)
         if t["experiment"]["row"] == "cvh"
     }
-    (result,) = load_results(tmp_path)
-    assert result.facts["params"]["ridge"] == max(reached, key=reached.__getitem__)
-    ((what, error),) = state.failures
-    assert what == "chn on synthetic, 1 models"
+    results = load_results(tmp_path)
+    assert {r.experiment.dataset for r in results} == {"synthetic", "other"}
+    best = max(reached, key=reached.__getitem__)
+    assert [r.facts["params"]["ridge"] for r in results] == [best, best]
+    (what, error), (other, _) = state.failures
+    assert (what, other) == ("chn on synthetic, 1 models", "chn on other, 1 models")
     assert "all tuning trials failed (The training diverged" in error
     assert choose_settings(plan.trials(), tmp_path)[1] == {("synthetic", "chn")}
 

@@ -78,7 +78,8 @@ class Plan:
     Parameters
     ----------
     datasets : names; ``data`` holds their options. The option ``source`` names the dataset to
-        load, so that several names can stand for one dataset with different features.
+        load, so that several names can stand for one dataset with different features. The option
+        ``settings_of`` names the dataset on which the settings are tuned instead.
     rows : methods with their settings.
     n_bits, seeds : of the rows that do not define their own.
     tune : whether to choose settings by validation mAP first.
@@ -109,7 +110,8 @@ class Plan:
         They run at 32 bits with the first seed; ``docs/guides/rerun_study.md`` gives the rules.
         """
         trials: dict[tuple[str, str], list[Experiment]] = {}
-        for dataset, row in product(self.datasets, self.rows):
+        tuned_datasets = [each for each in self.datasets if self.tuned_on(each) == each]
+        for dataset, row in product(tuned_datasets, self.rows):
             only_labels = (row.n_bits or self.n_bits) == ("labels",)
             n_bits: Bits = "labels" if only_labels else TUNING_BITS
             tried = configurations(row.grid)
@@ -124,7 +126,7 @@ class Plan:
         """Return everything to run with the tuned settings; same data is adjacent."""
         experiments = []
         for dataset, row in product(self.datasets, self.rows):
-            chosen = tuned.get((dataset, row.name), {})
+            chosen = tuned.get((self.tuned_on(dataset), row.name), {})
             for seed, n_bits in product(row.seeds or self.seeds, row.n_bits or self.n_bits):
                 experiment = self._experiment(dataset, row, n_bits, seed, chosen)
                 experiments.append(experiment)
@@ -169,6 +171,7 @@ class Plan:
         self, dataset: str, row: Row, n_bits: Bits, seed: int, chosen: Mapping[str, Any]
     ) -> Experiment:
         options = self._options(dataset)
+        options.pop("settings_of", None)
         features = options.pop("image_features", None)
         return Experiment(
             dataset,
@@ -185,6 +188,10 @@ class Plan:
 
     def _options(self, dataset: str) -> dict[str, Any]:
         return dict((self.data or {}).get(dataset, {}))
+
+    def tuned_on(self, dataset: str) -> str:
+        """Return the dataset whose validation items choose the settings."""
+        return str(self._options(dataset).get("settings_of", dataset))
 
     def _includes_unseen(self, row: Row, n_bits: Bits, seed: int) -> bool:
         if self.unseen is None:
@@ -233,6 +240,7 @@ def parse_plan(content: Mapping[str, Any]) -> Plan:
         _check_known(
             name, content["datasets"], "[data] names a dataset that the plan does not list:"
         )
+    _check_settings_of(content)
     unseen = content.get("unseen")
     if unseen is not None:
         _check_keys(unseen, UNSEEN_KEYS, "[unseen]")
@@ -249,6 +257,20 @@ def parse_plan(content: Mapping[str, Any]) -> Plan:
         data=content.get("data", {}),
         unseen=unseen,
     )
+
+
+def _check_settings_of(content: Mapping[str, Any]) -> None:
+    """Check that datasets take their settings from others that are tuned."""
+    named = {
+        name: options["settings_of"]
+        for name, options in content.get("data", {}).items()
+        if "settings_of" in options
+    }
+    tuned = [name for name in content["datasets"] if name not in named]
+    for name, source in named.items():
+        _check_known(
+            source, tuned, f"settings_of of {name!r} must name a dataset that is tuned, got", "; "
+        )
 
 
 def _parse_row(name: str, content: Mapping[str, Any]) -> Row:

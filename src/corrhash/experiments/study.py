@@ -241,7 +241,8 @@ def run_study(
     with Workers(n_workers) as workers:
         study = _Study(state, folder, dict(locations or {}), workers, show)
         study.finish([e for experiments in trials.values() for e in experiments], try_settings)
-        tuned, failed = choose_settings(trials, folder)
+        tuned, untuned = choose_settings(trials, folder)
+        failed = [key for key in rows if (plan.tuned_on(key[0]), key[1]) in untuned]
         study.fail_rows(failed)
         remaining = [e for e in plan.experiments(tuned) if (e.dataset, e.row) not in failed]
         study.finish(remaining, run)
