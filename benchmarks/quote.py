@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from corrhash.experiments.evaluation import DIRECTIONS
+from corrhash.experiments.options import method_class
 from corrhash.experiments.report.audit import audit_table
 from corrhash.experiments.report.claims import claims_table
 from corrhash.experiments.report.figures import draw_figures
@@ -278,9 +279,31 @@ def against_first_row(study: StudyResults, dataset: str) -> str:
 
 
 def feature_sets(study: StudyResults) -> str:
-    """Return mAP by method and dataset, the mean of both directions and all code lengths."""
-    maps = np.array([[_overall(study, d, row) for d in study.datasets] for row in study.rows])
-    return _best_in_bold("mAP@all", study.datasets, study.rows, maps)
+    """Return mAP by method and dataset, the mean of both directions and all code lengths.
+
+    Methods that learn from labels have a table of their own. The last column is the mean over the
+    datasets.
+    """
+    tables = []
+    for name, with_labels in (("without labels", False), ("with labels", True)):
+        rows = [row for row in study.rows if _learns_from_labels(study, row) == with_labels]
+        maps = np.array([[_overall(study, d, row) for d in study.datasets] for row in rows])
+        if rows:
+            means = maps.mean(axis=1, keepdims=True)
+            columns = [*study.datasets, "mean"]
+            tables.append(_best_in_bold(name, columns, rows, np.hstack([maps, means])))
+    return "\n".join(tables)
+
+
+def _learns_from_labels(study: StudyResults, row: str) -> bool:
+    experiment = next(
+        result.experiment
+        for results in study.cells.values()
+        for result in results
+        if result.experiment.row == row
+    )
+    needed = method_class(experiment.method).needs_labels
+    return needed and experiment.supervision == "labels"
 
 
 def definitions(study: StudyResults) -> str:
@@ -296,6 +319,22 @@ def definitions(study: StudyResults) -> str:
             )
             lines.append(table)
     return "\n".join(lines) if lines else NOT_MEASURED
+
+
+def training_times(study: StudyResults) -> str:
+    """Return the seconds of training by method and dataset, at the plotted code length."""
+    lines = [
+        f"| seconds | {' | '.join(study.datasets)} |",
+        "|---" * (len(study.datasets) + 1) + "|",
+    ]
+    for row in study.rows:
+        cells = []
+        for dataset in study.datasets:
+            results = study.cells.get((dataset, row, study.plotted_bits(dataset)), [])
+            seconds = [result.facts["seconds"]["fit"] for result in results]
+            cells.append(f"{np.mean(seconds):,.0f}" if seconds else "-")
+        lines.append(f"| {title(row)} | {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
 
 
 def _best_in_bold(
@@ -362,6 +401,7 @@ STUDY_TABLES = {
     "by-dataset": by_dataset,
     "feature-sets": feature_sets,
     "definitions": definitions,
+    "training-times": training_times,
 }
 """The same, of studies with several datasets."""
 

@@ -57,19 +57,29 @@ def test_tables_of_several_datasets(tmp_path):
     for dataset, level in (("scenes", 0.4), ("scenes, DINOv2", 0.6)):
         make_result(results, "cvh", 32, level=level, dataset=dataset)
         make_result(results, "ucch", 32, level=level + 0.1, dataset=dataset)
+        make_result(results, "dsph", 32, level=level + 0.2, dataset=dataset)
     save_study(tmp_path / "study.json", StudyResults(load_results(results)), [])
     study = str(tmp_path / "study")
     assert quoted(study, "feature-sets").splitlines() == [
-        "| mAP@all | scenes | scenes, DINOv2 |",
-        "|---|---|---|",
-        "| CVH | .400 | .600 |",
-        "| UCCH | **.500** | **.700** |",
+        "| without labels | scenes | scenes, DINOv2 | mean |",
+        "|---|---|---|---|",
+        "| CVH | .400 | .600 | .500 |",
+        "| UCCH | **.500** | **.700** | **.600** |",
+        "",
+        "| with labels | scenes | scenes, DINOv2 | mean |",
+        "|---|---|---|---|",
+        "| DSPH | **.600** | **.800** | **.700** |",
+    ]
+    assert quoted(study, "training-times").splitlines()[::4] == [
+        "| seconds | scenes | scenes, DINOv2 |",
+        "| UCCH | 2 | 2 |",
     ]
     assert quoted(study, "by-dataset").splitlines() == [
         "| mAP@all, I→T / T→I | scenes | DINOv2 |",
         "|---|---|---|",
         "| CVH | .400 / .400 | .600 / .600 |",
-        "| UCCH | **.500** / **.500** | **.700** / **.700** |",
+        "| DSPH | **.600** / **.600** | **.800** / **.800** |",
+        "| UCCH | .500 / .500 | .700 / .700 |",
     ]
     assert quoted(study, "definitions") == NOT_MEASURED  # older results lack them
 
