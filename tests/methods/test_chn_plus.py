@@ -17,6 +17,7 @@ from corrhash.methods.chn_plus import (
     refine_queries,
     select_reference_codes,
 )
+from corrhash.methods.chn_plus import N_NEIGHBOURS as N_NEAREST
 from corrhash.methods.onnx_export import export_onnx
 from corrhash.metrics import evaluate
 from corrhash.model import Model
@@ -250,7 +251,7 @@ def test_collection_is_searched_with_refined_codes(refining, pairs):
 
 
 def test_pairs_alone_are_trained_by_the_contrastive_loss(pairs):
-    batch = replace(random_batch(4, 4), similarity=torch.eye(4) * 2 - 1)
+    batch = replace(random_batch(4, 4), similarity=torch.eye(4) * 2 - 1, within_modality={})
     paired = replace(pairs.without_labels(), similarity=Similarity.paired(len(pairs)))
     hasher = CHNPlus(8, temperature=0.2, **QUICK).fit(paired)
     loss, _ = hasher.batch_loss(batch)
@@ -260,6 +261,59 @@ def test_pairs_alone_are_trained_by_the_contrastive_loss(pairs):
     judged = Similarity.from_judgments(triples, (400, 400))
     relearned = hasher.fit(replace(pairs.without_labels(), similarity=judged))
     assert relearned.batch_loss(batch)[0] != expected
+
+
+def nearest(features, row, n):
+    """The n nearest other rows by the cosine of centred features."""
+    centred = features - features.mean(axis=0)
+    lengths = np.linalg.norm(centred, axis=1)
+    cosines = centred @ centred[row] / (lengths * lengths[row])
+    cosines[row] = -np.inf
+    return set(np.argsort(-cosines)[:n].tolist())
+
+
+@pytest.fixture(scope="module")
+def paired():
+    """Pairs of distinct image and text vectors, without labels."""
+    rng = np.random.default_rng(5)
+    pairs = make_pairs(60, seed=2).without_labels()
+    vectors = {"images": rng.normal(size=(60, 8)), "texts": rng.normal(size=(60, 6))}
+    return replace(pairs, **vectors, similarity=Similarity.paired(60))
+
+
+def test_nearest_neighbours_count_as_similar_without_labels(paired):
+    hasher = CHNPlus(8, neighbour_weight=0.5, **QUICK).fit(paired)
+    similarity = hasher.within_modality_similarity(paired, paired.similarity)
+    rows = np.arange(60)
+    for modality, features in (("image", paired.images), ("text", paired.texts)):
+        near = [nearest(features, row, N_NEAREST) for row in rows]
+        expected = [[1 if j in near[i] or i in near[j] else -1 for j in rows] for i in rows]
+        np.testing.assert_array_equal(similarity[modality].block(rows, rows), expected)
+
+
+def test_loss_of_neighbours_is_that_of_counterparts_within_a_modality(paired):
+    hasher = CHNPlus(8, temperature=0.2, neighbour_weight=0.5, **QUICK).fit(paired)
+    near = torch.tensor([[-1.0, 1, -1], [1, -1, -1], [-1, -1, -1]])  # 0 and 1 are neighbours
+    batch = replace(
+        random_batch(3, 3), similarity=torch.eye(3) * 2 - 1, within_modality={"text": near}
+    )
+    u, v = batch.image_codes, batch.text_codes
+    across = counterpart_loss(u, v, batch.similarity, 0.2)
+    others = torch.tensor([[0.0, 1, -1], [1, 0, -1], [-1, -1, 0]])
+    within = counterpart_loss(v, v, others, 0.2)
+    assert within > 0
+    torch.testing.assert_close(hasher.batch_loss(batch)[0], across + 0.5 * within)
+
+
+def test_neighbours_need_vectors_and_more_items_than_neighbours(paired):
+    few = paired.take(slice(0, N_NEAREST))
+    few = replace(few, similarity=Similarity.paired(N_NEAREST))
+    hasher = CHNPlus(8, **QUICK).fit(few)
+    assert hasher.within_modality_similarity(few, few.similarity) == {}
+    raw = replace(paired, images=np.zeros((60, 8, 8, 3), np.uint8))
+    assert list(hasher.within_modality_similarity(raw, raw.similarity)) == ["text"]
+    without = CHNPlus(8, neighbour_weight=0.0, **QUICK).fit(paired)
+    assert without.within_modality_similarity(paired, paired.similarity) == {}
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan")])

@@ -4,7 +4,8 @@ Symbols: u_i and v_j are the continuous codes of image i and text j, P_ij the pr
 are similar, κ the scale of cosines, δ the margin and λ the weight of the quantization loss. The
 objective is the mean over pairs of the cross-entropy between P_ij and the logit κ cos(u_i, v_j),
 across modalities and within each, plus λ Q with the quantization loss Q of CHN. Without labels, on
-pairs alone, it is a contrastive loss between continuous and binary codes instead.
+pairs alone, it is a contrastive loss between continuous and binary codes instead, plus ν times the
+same loss within each modality, where an item must identify its nearest neighbours.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ from corrhash.losses import (
     quantization_margin_loss,
 )
 from corrhash.methods._linear_algebra import neighbour_sums, unit_rows
-from corrhash.methods._validation import check_count, check_number
+from corrhash.methods._validation import check_count, check_number, feature_rows
 from corrhash.methods.chn import check_margin
+from corrhash.methods.mmnn import neighbour_similarity, text_vectors
 from corrhash.methods.network_hasher import NetworkHasher
 from corrhash.networks.config import Networks
 from corrhash.networks.inputs import vector_length
+from corrhash.similarity import Similarity
 from corrhash.training.batches import Batch
 from corrhash.training.config import Training
 
@@ -44,6 +47,9 @@ REFERENCE_CODES = "reference_codes"
 
 MAX_REFERENCE_CODES = 20_000
 """Upper limit on the number of reference codes, images and texts together."""
+
+N_NEIGHBOURS = 10
+"""How many nearest items of the same modality count as similar on pairs without labels."""
 
 OWN_WEIGHT = 1e-10
 """Weight of a query's own bit in query refinement; it only breaks ties."""
@@ -76,7 +82,10 @@ class CHNPlus(NetworkHasher):
         turns query refinement off. It takes effect only with labels: without them a query asks for
         particular items, and its neighbours are others.
     temperature : τ of the contrastive loss. It takes effect only on pairs without labels. Lower
-        values find the counterpart of an item better, higher values its topic. Try 0.1, 0.15, 0.2.
+        values find the counterpart of an item better, higher values its topic. Try 0.15, 0.3, 0.5.
+    neighbour_weight : ν, the weight of the nearest neighbours of an item within its modality, by
+        the cosine of centred features. It takes effect only on pairs without labels, and not on raw
+        images. Try 0, 0.2, 1.
     networks : architecture of the two networks.
     training : optimization settings.
 
@@ -110,6 +119,7 @@ class CHNPlus(NetworkHasher):
         label_teacher: bool = True,
         refine_neighbours: int = 20,
         temperature: float = 0.15,
+        neighbour_weight: float = 0.2,
         networks: Networks = PLUS_NETWORKS,
         training: Training = Training(),  # noqa: B008 - a frozen value
     ) -> None:
@@ -122,6 +132,7 @@ class CHNPlus(NetworkHasher):
         self.label_teacher = label_teacher
         self.refine_neighbours = refine_neighbours
         self.temperature = temperature
+        self.neighbour_weight = neighbour_weight
         self.networks = networks
         self.training = training
 
@@ -131,8 +142,7 @@ class CHNPlus(NetworkHasher):
             "text": batch.text_codes,
         }  # (n_images, b), (n_texts, b)
         if self._contrastive:
-            u, v = codes.values()
-            return counterpart_loss(u, v, batch.similarity, self.temperature), {}
+            return self._contrastive_loss(codes, batch), {}
         loss = self._pair_loss(codes["image"], codes["text"], batch.similarity)  # L
         for modality, similarity in (
             batch.within_modality.items() if self.within_modality_weight else ()
@@ -143,6 +153,30 @@ class CHNPlus(NetworkHasher):
         quantization = quantization_margin_loss(u, delta) + quantization_margin_loss(v, delta)  # Q
         active = (active_share(u, delta) + active_share(v, delta)) / 2
         return loss + self.quantization_weight * quantization, {"quantization_active": active}
+
+    def _contrastive_loss(self, codes: dict[str, Tensor], batch: Batch) -> Tensor:
+        """Return the contrastive loss across modalities, and ν times that of neighbours."""
+        tau = self.temperature
+        loss = counterpart_loss(codes["image"], codes["text"], batch.similarity, tau)
+        for modality, similarity in batch.within_modality.items():
+            neighbours = similarity.clone().fill_diagonal_(0)  # an item is not compared with itself
+            within = counterpart_loss(codes[modality], codes[modality], neighbours, tau)
+            loss = loss + self.neighbour_weight * within
+        return loss
+
+    def within_modality_similarity(
+        self, pairs: PairedDataset, across: Similarity
+    ) -> dict[str, Similarity]:
+        if not (self._contrastive and self.neighbour_weight):
+            return super().within_modality_similarity(pairs, across)
+        features = {"text": text_vectors(pairs.texts)}
+        if vector_length(pairs.images) is not None:
+            features["image"] = feature_rows(pairs.images, "images")
+        return {
+            modality: neighbour_similarity(rows, N_NEIGHBOURS)
+            for modality, rows in features.items()
+            if rows.shape[0] > N_NEIGHBOURS
+        }
 
     def _pair_loss(self, u: Tensor, v: Tensor, similarity: Tensor) -> Tensor:
         """Return the weighted mean cross-entropy between P_ij and the logit κ cos(u_i, v_j)."""
@@ -163,7 +197,7 @@ class CHNPlus(NetworkHasher):
         check_count("refine_neighbours", self.refine_neighbours, least=0)
         for name in ("cosine_scale", "temperature"):
             check_number(name, getattr(self, name), zero=False)
-        for name in ("quantization_weight", "within_modality_weight"):
+        for name in ("quantization_weight", "within_modality_weight", "neighbour_weight"):
             check_number(name, getattr(self, name), zero=True)
         check_margin("quantization_margin", self.quantization_margin)
         self._contrastive = pairs.similarity is not None and pairs.similarity.judgments is None
