@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from corrhash import InputError
-from corrhash.similarity import Similarity, as_labels, label_masks, share_label
+from corrhash.similarity import (
+    MAX_DENSE_CLASSES,
+    Similarity,
+    as_labels,
+    label_masks,
+    share_label,
+)
 
 
 def zero_one(n_columns):
@@ -27,6 +33,16 @@ def test_similar_means_a_shared_label(rows, columns):
     np.testing.assert_array_equal(similarity.gains().toarray(), rows @ columns.T)
     assert similarity.share_similar == pytest.approx(expected.mean())
     assert similarity.n_unjudged == 0
+
+
+@pytest.mark.parametrize("n_classes", [MAX_DENSE_CLASSES, MAX_DENSE_CLASSES + 1])
+def test_blocks_of_many_classes(n_classes):
+    rng = np.random.default_rng(0)
+    rows, columns = (rng.random((n, n_classes)) < 0.05 for n in (30, 20))
+    taken = [4, 29, 4], [0, 19]
+    block = Similarity.from_labels(rows, columns).block(*taken)
+    shared = rows[taken[0]].astype(int) @ columns[taken[1]].T
+    np.testing.assert_array_equal(block, np.where(shared > 0, 1, -1))
 
 
 @given(zero_one(70))

@@ -25,6 +25,9 @@ LABEL_SETS_AT_ONCE = 1 << 10
 MAX_DENSE_LABELS = 1 << 26
 """Labels up to this many bytes are kept dense, which makes blocks for mini-batches faster."""
 
+MAX_DENSE_CLASSES = 200
+"""Labels of more classes are kept sparse: the product of dense ones takes longer."""
+
 
 def as_labels(labels: Labels, name: str = "labels") -> sp.csr_array:
     """Convert labels to a sparse (n, n_classes) matrix of 0 and 1.
@@ -197,7 +200,8 @@ class Similarity:
         """(rows, columns) dense array of +1, -1, and 0 for pairs that are not judged."""
         if self.judgments is not None:
             return np.asarray(self.judgments[rows][:, columns].toarray())
-        if max(labels.shape[0] * labels.shape[1] for labels in self._labels) <= MAX_DENSE_LABELS:
+        n_classes = self._labels[0].shape[1]
+        if n_classes <= MAX_DENSE_CLASSES and n_classes * max(self.shape) <= MAX_DENSE_LABELS:
             row_labels, column_labels = self._dense_labels
             shared = row_labels[rows].astype(np.float32) @ column_labels[columns].T
         else:
