@@ -25,15 +25,16 @@ class Registry(Mapping[str, Any]):
     corrhash._registry.UnknownNameError: Unknown constant 'e'. Choose one of: pi.
     """
 
-    def __init__(self, kind: str, import_paths: dict[str, str]) -> None:
+    def __init__(self, kind: str, import_paths: dict[str, str], others: str = "") -> None:
         self.kind = kind
         self.import_paths = import_paths
+        self.others = others  # ends the error: how to name what is not in the registry
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.import_paths:
             raise UnknownNameError(
                 f"Unknown {self.kind} {name!r}.{did_you_mean(str(name), self)} "
-                f"Choose one of: {', '.join(self)}."
+                f"Choose one of: {', '.join(self)}.{self.others}"
             )
         return load_attribute(self.import_paths[name], f"The {self.kind} {name!r}")
 
@@ -60,8 +61,8 @@ def load_attribute(import_path: str, purpose: str = "") -> Any:
         raise
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(
-            f"Cannot load {import_path!r}: {error}. The expected form is package.module:Name, "
-            "with the package on Python's path."
+            f"Cannot load {import_path!r}: {error}. The expected form is package.module:Name. If "
+            "the module is in a folder of yours, set PYTHONPATH to this folder."
         ) from error
 
 

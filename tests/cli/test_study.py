@@ -71,18 +71,28 @@ def test_resume_needs_a_file_of_results(tmp_path, monkeypatch, capsys):
     assert "Cannot read results from" in fail(monkeypatch, capsys, *command)
 
 
-def test_failures_are_listed_at_the_end(tmp_path):
+def test_equal_failures_are_listed_once_at_the_end(tmp_path):
     plan = tmp_path / "plan.toml"
-    plan.write_text('datasets = ["nowhere"]\nmethods = ["cvh"]\nn_bits = [16]\ntune = false\n')
-    arguments = ["run", str(plan), "--out", str(tmp_path / "results")]
-    result = CliRunner().invoke(app, arguments)
+    plan.write_text('datasets = ["photos"]\nmethods = ["cvh"]\nn_bits = [16, 32]\ntune = false\n')
+    (tmp_path / "photos").mkdir()
+    results = ["--out", str(tmp_path / "results"), "--data", f"photos={tmp_path / 'photos'}"]
+    result = CliRunner().invoke(app, ["run", str(plan), *results])
     assert result.exit_code == 1
-    assert "Failed: cvh, 16 bits, seed 0 on nowhere: 'nowhere' is neither" in result.output
+    assert result.output.count("Failed: ") == 1
+    assert "Failed: cvh, 16 bits, seed 0 on photos and 1 more: " in result.output
+
+
+def test_locations_are_checked_before_anything_runs(tmp_path, monkeypatch, capsys):
+    plan = tmp_path / "plan.toml"
+    plan.write_text('datasets = ["synthetic", "photos"]\nmethods = ["cvh"]\nn_bits = [16]\n')
+    command = ("run", plan, "--out", tmp_path / "results")
+    assert "has no location. Pass --data photos=FOLDER." in fail(monkeypatch, capsys, *command)
+    assert not list((tmp_path / "results").glob("**/*.json"))
 
 
 def test_run_a_method_by_its_import_path_as_the_guide_shows(tmp_path):
     guide = (Path(__file__).parents[2] / "docs" / "guides" / "extend.md").read_text()
-    method = re.search(r"```python\n(.*?)^split = ", guide, re.DOTALL | re.MULTILINE)[1]
+    method = re.search(r"```python\n(.*?)```", guide, re.DOTALL)[1]
     plan = re.search(r"```toml\n(.*?)```", guide, re.DOTALL)[1]
     (tmp_path / "my_methods.py").write_text(method)
     (tmp_path / "plan.toml").write_text(plan.replace("n = 2000", "n = 780"))

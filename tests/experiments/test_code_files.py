@@ -109,6 +109,25 @@ def test_one_direction_alone(arrays, tmp_path):
     assert found == {"text->image": expected_maps(arrays)["text->image"]}
 
 
+def test_arrays_of_unknown_names_are_listed(arrays, tmp_path):
+    named = {"q_img": "query_image", "r_text": "database_text", "r_txt": "database_text"}
+    made = {name: arrays[our] for name, our in named.items()} | labels_only(arrays)
+    savemat(tmp_path / "codes.mat", made)
+    assert read_queries_and_database(tmp_path / "codes.mat").ignored == ("r_text",)
+
+
+def test_messages_list_the_names_in_the_file(arrays, tmp_path):
+    savemat(tmp_path / "codes.mat", {"q_image": arrays["query_image"], "q_l": np.eye(30)})
+    with pytest.raises(InputError, match="it contains: q_image, q_l"):
+        read_queries_and_database(tmp_path / "codes.mat")
+
+
+def test_a_file_without_arrays_is_refused(tmp_path):
+    (tmp_path / "codes.npz").write_text("image text\n")
+    with pytest.raises(InputError, match="it has no arrays, or pickled objects, which are never"):
+        read_queries_and_database(tmp_path / "codes.npz")
+
+
 def test_relevance_judgments(arrays, tmp_path):
     judged = [(i, j, 1 if (i + j) % 3 else -1) for i in range(N_QUERY) for j in range(0, 80, 7)]
     np.savez(tmp_path / "codes.npz", **codes_only(arrays), judgments=judged)
@@ -141,14 +160,32 @@ def test_cosine_ranking(arrays, tmp_path):
     ("change", "message"),
     [
         ({"query_image": None, "query_text": None}, "needs the arrays query_image and database"),
-        ({"query_labels": None}, "30 queries are not paired with its 80 database items"),
+        (
+            {"query_labels": None, "database_labels": None},
+            "30 queries are not paired with its 80 database items",
+        ),
+        ({"query_labels": None}, "has database_labels but not query_labels. Save both"),
         (
             {"query_image": np.full((30, 12), 0.7)},
             "no negative value but others than 0 and 1, .* 0.7",
         ),
         ({"query_image": np.full((30, 12), np.nan)}, "must be finite"),
-        ({"query_image": np.ones((30, 8))}, "same code length, got 8 and 12"),
-        ({"query_labels": np.ones((29, 4))}, "29"),
+        (
+            {"query_text": np.ones((30, 8))},
+            r"query_text has the shape \(30, 8\), and query_image \(30, 12\)",
+        ),
+        (
+            {"database_text": np.ones((12, 80))},
+            r"as many rows as database_image; transpose it if its rows are not the items",
+        ),
+        (
+            {"query_labels": np.ones((29, 4))},
+            r"query_labels has the shape \(29, 4\), and query_image \(30, 12\)",
+        ),
+        (
+            {"database_labels": np.ones((80, 5))},
+            r"must be \(n, n_classes\) with as many columns as query_labels",
+        ),
     ],
 )
 def test_incomplete_files_are_refused(arrays, tmp_path, change, message):

@@ -11,6 +11,7 @@ from corrhash.experiments import experiment as module
 from corrhash.experiments.experiment import (
     Experiment,
     _feature_file,
+    check_locations,
     experiment_grid,
     image_features_of,
     load_split,
@@ -89,6 +90,21 @@ def test_parse_locations():
     for wrong in ("photos", "=DIR", "photos="):
         with pytest.raises(InputError, match="NAME=LOCATION"):
             parse_locations([wrong])
+
+
+def test_missing_files_are_found_before_they_are_read(tmp_path):
+    named = Experiment("photos", "cvh", 16, 0, image_features="features.npy")
+    with pytest.raises(InputError, match="'photos' has no location. Pass --data photos=FOLDER"):
+        check_locations([named], {})
+    with pytest.raises(InputError, match="is neither a dataset nor an existing file"):
+        check_locations([named], {"photos": str(tmp_path / "nowhere")})
+    with pytest.raises(InputError, match=r"reads features.npy from the folder of photos"):
+        check_locations([named], {"photos": str(tmp_path)})
+    (tmp_path / "features.npy").touch()
+    check_locations([named], {"photos": str(tmp_path)})
+    published = Experiment("mirflickr25k", "cvh", 16, 0)
+    with pytest.raises(InputError, match="Pass its folder: --data mirflickr25k=FOLDER"):
+        check_locations([published], {"mirflickr25k": str(tmp_path)})
 
 
 def test_load_split_uses_location_options_and_seed():

@@ -56,6 +56,16 @@ def test_custom_method_works_without_registration(pairs, tmp_path):
         Thresholds.load(tmp_path / "cvh")
 
 
+def test_continuous_codes_of_another_shape_are_refused(pairs):
+    class Narrow(Thresholds):
+        def _embed_image(self, images):
+            return images[:, :3]
+
+    hasher = Narrow().fit(pairs)
+    with pytest.raises(TypeError, match=r"_embed_image returned an array of shape \(200, 3\).* 4"):
+        hasher.embed_image(pairs.images)
+
+
 def test_parameters_can_be_numpy_numbers(pairs, tmp_path):
     CVH(np.int64(8), ridge=np.float32(0.5)).fit(pairs).save(tmp_path)
     assert Hasher.load(tmp_path).get_params() == {"n_bits": 8, "ridge": 0.5}

@@ -172,6 +172,8 @@ def score(
         sys.stdout.write(json.dumps(plain | described) + "\n")
         return
     print_scores(scores)
+    if codes.ignored:
+        print_line(f"Arrays with unknown names, not used: {', '.join(codes.ignored)}.")
     if split is not None:
         print_line(f"{split.name}: {split.fingerprint}")
 

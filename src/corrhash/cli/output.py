@@ -155,7 +155,7 @@ def print_scores(
     }
     for name, attribute in counts.items():
         numbers = [getattr(of_direction, attribute) for of_direction in scores.values()]
-        if None not in numbers:
+        if None not in numbers and (any(numbers) or attribute != "n_empty_text"):
             table.add_row(name, *(f"{number:,}" for number in numbers))
     out.print(table)
 

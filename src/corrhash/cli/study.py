@@ -96,8 +96,12 @@ def run(
     print_line(
         f"{state.done - n_failed(state)} of {state.total} done in {spent}. Results: {folder}"
     )
+    failed: dict[str, list[str]] = {}
     for what, error in state.failures:
-        print_line(f"Failed: {what}: {error}")
+        failed.setdefault(error, []).append(what)
+    for error, (first, *others) in failed.items():
+        more = f" and {len(others):,} more" if others else ""
+        print_line(f"Failed: {first}{more}: {error}")
     if state.failures:
         if (folder / FAILED).exists():
             print_line(f"Tracebacks: {folder / FAILED}. Run the command again to retry.")

@@ -47,6 +47,7 @@ class ForeignCodes:
     query_labels, database_labels : (n, n_classes) of 0 and 1.
     similarity : relevance judgments, instead of labels.
     empty_text : (n_queries,) text queries without a known term, which do not count.
+    ignored : arrays of the file that have no known name.
     """
 
     query: Mapping[str, Any]
@@ -55,6 +56,7 @@ class ForeignCodes:
     database_labels: Any = None
     similarity: Similarity | None = None
     empty_text: np.ndarray | None = None
+    ignored: tuple[str, ...] = ()
 
     def scores(self, **options: Any) -> dict[str, Scores]:
         """Return the metrics of each direction; the options are those of :func:`evaluate`."""
@@ -96,32 +98,63 @@ def read_queries_and_database(path: str | Path, *, cosine: bool = False) -> Fore
         }
         for part in PARTS
     }
+    ignored = tuple(sorted(set(arrays) - set(ALIASES)))
     directions = [direction.split("->") for direction in DIRECTIONS]
     if not any(
         asked in codes["query"] and ranked in codes["database"] for asked, ranked in directions
     ):
         raise InputError(
             f"{path} needs the arrays query_image and database_text, or query_text and "
-            f"database_image; it contains: {', '.join(sorted(arrays)) or '(none)'}. Rename its "
-            "arrays, or score the codes of a dataset (--dataset)."
+            f"database_image; it contains: {', '.join(sorted(read_arrays(path))) or '(none)'}. "
+            "Rename its arrays, or score the codes of a dataset (--dataset)."
         )
-    n_query, n_database = (len(next(iter(codes[part].values()))) for part in PARTS)
+    labels = {f"{part}_labels": arrays.get(f"{part}_labels") for part in PARTS}
+    if all(of is not None for of in labels.values()):
+        labels = label_tables(labels)
+    sizes = _check_shapes(codes, labels, path)
     relevance: dict[str, Any] = {}
     if "judgments" in arrays:
-        shape = n_query, n_database
-        relevance["similarity"] = Similarity.from_judgments(arrays["judgments"], shape)
-    elif {"query_labels", "database_labels"} <= set(arrays):
-        relevance = label_tables(
-            {name: arrays[name] for name in ("query_labels", "database_labels")}
-        )
-    elif n_query != n_database:
+        relevance["similarity"] = Similarity.from_judgments(arrays["judgments"], sizes)
+    elif all(of is not None for of in labels.values()):
+        relevance = labels
+    elif any(of is not None for of in labels.values()):
+        there, missing = sorted(labels, key=lambda name: labels[name] is None)
+        raise InputError(f"{path} has {there} but not {missing}. Save both, or neither.")
+    elif sizes[0] != sizes[1]:
         raise InputError(
             f"{path} has no query_labels and database_labels and no judgments, and its "
-            f"{n_query:,} queries are not paired with its {n_database:,} database items. Add one "
+            f"{sizes[0]:,} queries are not paired with its {sizes[1]:,} database items. Add one "
             "of them."
         )
     query, database = ({m: _ranked(v, cosine) for m, v in codes[part].items()} for part in PARTS)
-    return ForeignCodes(query, database, **relevance)
+    return ForeignCodes(query, database, **relevance, ignored=ignored)
+
+
+def _check_shapes(
+    codes: Mapping[str, Mapping[str, np.ndarray]], labels: Mapping[str, Any], path: str | Path
+) -> tuple[int, int]:
+    """Return the numbers of queries and database items; raise if arrays do not fit together."""
+    shapes = {
+        f"{part}_{modality}": array.shape
+        for part in PARTS
+        for modality, array in codes[part].items()
+    }
+    first = {part: next(name for name in shapes if name.startswith(part)) for part in PARTS}
+    labelled = {name: of.shape for name, of in labels.items() if of is not None}
+    first_labels = next(iter(labelled), "")
+    for name, shape in (shapes | labelled).items():
+        like = first[name.partition("_")[0]]
+        same_width = first_labels if name in labelled else first["query"]
+        what = "n_classes" if name in labelled else "n_bits"
+        for axis, other in ((0, like), (1, same_width)):
+            expected = (shapes | labelled)[other]
+            if shape[axis:] and shape[axis] != expected[axis]:
+                raise InputError(
+                    f"{path}: {name} has the shape {shape}, and {other} {expected}. {name} must be "
+                    f"(n, {what}) with as many {'columns' if axis else 'rows'} as {other}; "
+                    "transpose it if its rows are not the items."
+                )
+    return shapes[first["query"]][0], shapes[first["database"]][0]
 
 
 def read_codes_of_dataset(

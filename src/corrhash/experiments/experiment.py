@@ -12,8 +12,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from corrhash.codes import check_n_bits
-from corrhash.datasets import DATASETS, TextOptions, load_dataset
+from corrhash.datasets import (
+    DATASETS,
+    DEFAULT_ROOT,
+    TextOptions,
+    dataset_location,
+    load_dataset,
+)
 from corrhash.datasets.base import RetrievalSplit
+from corrhash.datasets.feature_cache import SUFFIXES
+from corrhash.datasets.published.base import published_files
 from corrhash.errors import InputError, ParameterError
 from corrhash.experiments.options import RAW_IMAGES, method_class
 
@@ -172,6 +180,32 @@ def load_split(experiment: Experiment, locations: Mapping[str, str]) -> Retrieva
         None if features == RAW_IMAGES else _feature_file(features, location or "."),
         settings(options),
     )
+
+
+def check_locations(experiments: Iterable[Experiment], locations: Mapping[str, str]) -> None:
+    """Raise an error if files that these experiments read do not exist; no file is read."""
+    files = set()
+    for experiment in experiments:
+        options = dict(experiment.options)
+        name = options.get(SOURCE, experiment.dataset)
+        for features in (image_features_of(experiment), options.get(TEXT_FEATURES)):
+            files.add((name, features))
+    for name, features in sorted(files, key=str):
+        location = locations.get(name)
+        option = f"--data {name}=FOLDER"
+        if name not in DATASETS:
+            if location is None and not Path(name).exists():
+                raise InputError(f"The plan's dataset {name!r} has no location. Pass {option}.")
+            dataset_location(location or name)
+        elif (published := published_files(DATASETS[name])) is not None:
+            published.require(location or DEFAULT_ROOT, option)
+        if features is not None and features.endswith(SUFFIXES):
+            path = Path(_feature_file(features, location or "."))
+            if not path.is_file():
+                raise InputError(
+                    f"The plan reads {features} from the folder of {name}, {location or '.'}, "
+                    f"which has no such file. Pass the folder that has it: {option}."
+                )
 
 
 def image_features_of(experiment: Experiment) -> str:

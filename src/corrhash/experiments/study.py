@@ -21,7 +21,7 @@ from joblib.externals.loky.process_executor import BrokenProcessPool
 from corrhash._files import atomic_write, cache_folder, make_folder
 from corrhash.errors import InputError
 from corrhash.experiments.evaluation import DIRECTIONS
-from corrhash.experiments.experiment import Experiment
+from corrhash.experiments.experiment import Experiment, check_locations
 from corrhash.experiments.plan import Plan
 from corrhash.experiments.result_files import find_result, find_trial, load_trials
 from corrhash.experiments.runner import run, try_settings
@@ -238,6 +238,7 @@ def run_study(
         rows[key].trials = len(experiments)
     for experiment in plan.experiments({}):
         rows[experiment.dataset, experiment.row].runs += 1
+    check_locations(_missing(plan, trials, folder), locations or {})
     with Workers(n_workers) as workers:
         study = _Study(state, folder, dict(locations or {}), workers, show)
         study.finish([e for experiments in trials.values() for e in experiments], try_settings)
@@ -247,6 +248,15 @@ def run_study(
         remaining = [e for e in plan.experiments(tuned) if (e.dataset, e.row) not in failed]
         study.finish(remaining, run)
     return state
+
+
+def _missing(
+    plan: Plan, trials: Mapping[RowKey, list[Experiment]], folder: Path
+) -> list[Experiment]:
+    """Return the trials and models to run, as far as settings are known before tuning."""
+    tried = [e for of_row in trials.values() for e in of_row if find_trial(e, folder) is None]
+    tuned, _ = choose_settings(trials, folder)
+    return tried + [e for e in plan.experiments(tuned) if find_result(e, folder) is None]
 
 
 def choose_settings(

@@ -54,6 +54,7 @@ METHODS = Registry(
         "seph": "corrhash.methods.seph:SePH",
         "ucch": "corrhash.methods.ucch:UCCH",
     },
+    " A method of your own is named package.module:Class.",
 )
 """Maps the name of each method to its class, which is imported on first use."""
 

@@ -172,13 +172,23 @@ class Hasher(ABC):
         """Return (n, n_bits) continuous codes of images; their signs are the codes."""
         self._check_fitted()
         with self._using():
-            return self._embed_image(images)
+            return self._check_output(self._embed_image(images), "_embed_image")
 
     def embed_text(self, texts: Any) -> np.ndarray:
         """Return (n, n_bits) continuous codes of texts; their signs are the codes."""
         self._check_fitted()
         with self._using():
-            return self._embed_text(texts)
+            return self._check_output(self._embed_text(texts), "_embed_text")
+
+    def _check_output(self, continuous: np.ndarray, function: str) -> np.ndarray:
+        """Return continuous codes; raise if a method of someone else returned another shape."""
+        shape = np.shape(continuous)
+        if len(shape) != 2 or shape[1] != self.n_bits:
+            raise TypeError(
+                f"{type(self).__name__}.{function} returned an array of shape {shape}. It must "
+                f"return (n, n_bits) continuous codes, and n_bits is {self.n_bits}."
+            )
+        return continuous
 
     def _using(self) -> AbstractContextManager[None]:
         """Report errors of a loaded model as such; those of a fitted one are bugs of its class."""
@@ -321,7 +331,7 @@ class Hasher(ABC):
         if saved != f"{cls.__module__}:{cls.__qualname__}":
             raise InputError(
                 f"{folder} holds a model of class {saved}, which {cls.__name__}.load cannot load. "
-                "Call load on that class."
+                f"Call load on that class, or pass --method {saved} to a command."
             )
         return cls
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from corrhash.codes import Codes, check_same_bits
-from corrhash.errors import InputError
+from corrhash.errors import InputError, ParameterError
 from corrhash.kernels.stable_sums import stable_sums
 from corrhash.metrics.average_precision import (
     MapDefinition,
@@ -132,9 +132,10 @@ class _Options:
         if ties not in get_args(Ties):
             raise InputError(f"Unknown tie rule {ties!r}. Valid: {', '.join(get_args(Ties))}.")
         if parsed.name == "first" and ties == "expected":
-            raise InputError(
-                f"mAP definition {parsed} has no closed form over ties. "
-                "Use ties='stable', 'optimistic' or 'pessimistic'."
+            raise ParameterError(
+                "ties",
+                f"must be stable, optimistic or pessimistic for the mAP definition {parsed}, which "
+                f"has no closed form over ties; got {ties!r}.",
             )
         options = cls(parsed, ties, **rest)
         if len(options.ndcg_at) and ties in ("optimistic", "pessimistic"):

@@ -320,8 +320,12 @@ def read_arrays(path: str | Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise InputError(f"File not found: {path}. Check the path.") from error
     except UNREADABLE_ARRAYS as error:
-        reason = str(error).strip().partition("\n")[0][:300] or type(error).__name__
-        raise InputError(f"Cannot read {path}: {reason}. Save its arrays again.") from error
+        reason = str(error).strip().partition("\n")[0][:300].rstrip(".") or type(error).__name__
+        if "pickle" in reason:  # NumPy takes any file that it does not know for a pickle
+            reason = "it has no arrays, or pickled objects, which are never read"
+        raise InputError(
+            f"Cannot read {path}: {reason}. Save its arrays with numpy.savez(path, name=array)."
+        ) from error
 
 
 def _arrays(path: Path) -> Iterator[tuple[str, Any]]:

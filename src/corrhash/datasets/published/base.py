@@ -51,8 +51,11 @@ class PublishedFiles:
         """Return the path of each file; None for files that do not exist."""
         return {name: file.find(Path(root)) for name, file in self.files.items()}
 
-    def require(self, root: str | Path) -> dict[str, Any]:
-        """Return the path of each file; raise an error if a required one is missing."""
+    def require(self, root: str | Path, option: str = "--root FOLDER") -> dict[str, Any]:
+        """Return the path of each file; raise an error if a required one is missing.
+
+        ``option`` sets the folder in the command that needs it.
+        """
         found = self.find(root)
         missing = [
             file for name, file in self.files.items() if found[name] is None and not file.optional
@@ -61,7 +64,7 @@ class PublishedFiles:
             listed = "; ".join(f"{file.description} ({file.paths[0]})" for file in missing)
             raise InputError(
                 f"Not found in {root}: {listed}. Download the data from {self.urls[0]} and "
-                f"unpack it: {self.unpack} Pass its folder with --root."
+                f"unpack it: {self.unpack} Pass its folder: {option}."
             )
         return found
 

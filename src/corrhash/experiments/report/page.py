@@ -102,7 +102,8 @@ def facts_of(study: StudyResults) -> Iterator[str]:
             f"probability {data['share_similar_training_pairs']:.3f}. mAP definition "
             f"{scores['definition']}, ties {scores['ties']}, {_depth(scores)}; sign rule: "
             f"{first.facts['sign']}. "
-            f"Data fingerprint (seed {first.experiment.seed}): {data['fingerprint']}."
+            f"Fingerprints (seed {first.experiment.seed}): features and labels "
+            f"{data['fingerprint']}, split {data['split']}."
         )
         mixed = study.seeds_with_mixed_splits(dataset)
         if mixed:
