@@ -47,8 +47,11 @@ NOT_MEASURED = "*The committed results have no rows for this table yet.*\n"
 CONTROLLED = ("dcmh", "chn-plus")
 """Methods of which a study has controls, rows such as ``chn-plus, no query refinement``."""
 
-PAPER_VARIANTS = ("ties by row", "dcmh", "@50", "first@5000")
-"""Definitions of mAP in the public code that a document compares, as studies name them."""
+PAPER_VARIANTS = {"dcmh": "dcmh", "@50": "hashnet@50", "first@5000": "first@5000"}
+"""Definitions of mAP in public code: their names in studies, and in a document."""
+
+OUR_RANKINGS = {"hamming": "all", "without_trained": "without training items"}
+"""Rankings of a study that have mAP@all: their names in studies, and in a document."""
 
 OMITTED_COLUMNS = {
     "claims": ("dataset", "p over seeds", "paper"),
@@ -307,18 +310,26 @@ def _learns_from_labels(study: StudyResults, row: str) -> bool:
 
 
 def definitions(study: StudyResults) -> str:
-    """Return mAP of each method under published definitions, at the plotted code length."""
-    names = ["mAP@all", *PAPER_VARIANTS]
+    """Return mAP of each method under published definitions, at the plotted code length.
+
+    The last column is the number of distinct codes in the database, of the first direction.
+    """
+    names = [*OUR_RANKINGS, *PAPER_VARIANTS]
     rows = [row for row in study.rows if row not in study.label_length_rows]
-    lines = []
+    tables = []
     for dataset in study.datasets:
+        n_bits = study.plotted_bits(dataset)
         maps = np.array([[_defined(study, dataset, row, n) for n in names] for row in rows])
-        if not np.isnan(maps[:, 1:]).all():
-            table = _best_in_bold(
-                f"{dataset}, {study.plotted_bits(dataset)} bits", names, rows, maps
-            )
-            lines.append(table)
-    return "\n".join(lines) if lines else NOT_MEASURED
+        if np.isnan(maps[:, len(OUR_RANKINGS) :]).all():
+            continue
+        heads = [*OUR_RANKINGS.values(), *PAPER_VARIANTS.values()]
+        lines = _best_in_bold(f"{dataset}, {n_bits} bits", heads, rows, maps).splitlines()
+        ends = [" distinct codes |", "---|"]
+        for row in rows:
+            n = _mean_score(study, (dataset, row, n_bits), DIRECTIONS[0], "n_distinct_database")
+            ends.append(" - |" if np.isnan(n) else f" {n:,.0f} |")
+        tables += [line + end for line, end in zip(lines, ends, strict=True)] + [""]
+    return "\n".join(tables) if tables else NOT_MEASURED
 
 
 def training_times(study: StudyResults) -> str:
@@ -332,7 +343,8 @@ def training_times(study: StudyResults) -> str:
         for dataset in study.datasets:
             results = study.cells.get((dataset, row, study.plotted_bits(dataset)), [])
             seconds = [result.facts["seconds"]["fit"] for result in results]
-            cells.append(f"{np.mean(seconds):,.0f}" if seconds else "-")
+            mean = np.mean(seconds) if seconds else np.nan
+            cells.append("-" if np.isnan(mean) else "<1" if mean < 1 else f"{mean:,.0f}")
         lines.append(f"| {title(row)} | {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
@@ -360,8 +372,12 @@ def _overall(study: StudyResults, dataset: str, row: str) -> float:
 def _defined(study: StudyResults, dataset: str, row: str, definition: str) -> float:
     """Return the mean mAP over directions and seeds under one definition; NaN if not measured."""
     results = study.cells.get((dataset, row, study.plotted_bits(dataset)), [])
-    if definition not in PAPER_VARIANTS:
-        maps = [result.map(direction) for result in results for direction in DIRECTIONS]
+    if definition in OUR_RANKINGS:
+        maps = [
+            result.facts["directions"][direction].get(definition, {}).get("map", np.nan)
+            for result in results
+            for direction in DIRECTIONS
+        ]
     else:
         maps = [
             result.map_variants(direction).get(definition, np.nan)
@@ -377,7 +393,8 @@ def _mean(study: StudyResults, dataset: str, row: str, n_bits: int, direction: s
 
 
 def _cell(value: float, best: float) -> str:
-    return f"**{three_digits(value)}**" if value == best else three_digits(value)
+    text = three_digits(value)
+    return f"**{text}**" if text == three_digits(best) else text
 
 
 def both_directions_with_papers(study: StudyResults, dataset: str) -> str:

@@ -99,8 +99,9 @@ def test_definitions_of_papers_are_compared(tmp_path):
     make_result(results, "ucch", 32, level=0.5)
     save_study(tmp_path / "study.json", StudyResults(load_results(results)), [])
     assert quoted(str(tmp_path / "study"), "definitions").splitlines() == [
-        "| scenes, 32 bits | mAP@all | ties by row | dcmh | @50 | first@5000 |",
-        "|---|---|---|---|---|---|",
-        "| CVH | .400 | **.390** | **.380** | **.700** | **.450** |",
-        "| UCCH | **.500** | - | - | - | - |",
+        "| scenes, 32 bits | all | without training items | dcmh | hashnet@50 | first@5000 "
+        "| distinct codes |",
+        "|---|---|---|---|---|---|---|",
+        "| CVH | .400 | .300 | **.380** | **.700** | **.450** | 321 |",
+        "| UCCH | **.500** | **.400** | - | - | - | 321 |",
     ]
