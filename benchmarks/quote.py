@@ -14,7 +14,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -281,16 +281,18 @@ def against_first_row(study: StudyResults, dataset: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def feature_sets(study: StudyResults) -> str:
+def feature_sets(study: StudyResults, ranking: str = "hamming") -> str:
     """Return mAP by method and dataset, the mean of both directions and all code lengths.
 
     Methods that learn from labels have a table of their own. The last column is the mean over the
-    datasets.
+    datasets. ``ranking`` is one of ``OUR_RANKINGS``.
     """
     tables = []
     for name, with_labels in (("without labels", False), ("with labels", True)):
         rows = [row for row in study.rows if _learns_from_labels(study, row) == with_labels]
-        maps = np.array([[_overall(study, d, row) for d in study.datasets] for row in rows])
+        maps = np.array(
+            [[_overall(study, d, row, ranking) for d in study.datasets] for row in rows]
+        )
         if rows:
             means = maps.mean(axis=1, keepdims=True)
             columns = [*study.datasets, "mean"]
@@ -319,14 +321,15 @@ def definitions(study: StudyResults) -> str:
     tables = []
     for dataset in study.datasets:
         n_bits = study.plotted_bits(dataset)
-        maps = np.array([[_defined(study, dataset, row, n) for n in names] for row in rows])
+        cells = [(dataset, row, n_bits) for row in rows]
+        maps = np.array([[_defined(study, cell, name) for name in names] for cell in cells])
         if np.isnan(maps[:, len(OUR_RANKINGS) :]).all():
             continue
         heads = [*OUR_RANKINGS.values(), *PAPER_VARIANTS.values()]
         lines = _best_in_bold(f"{dataset}, {n_bits} bits", heads, rows, maps).splitlines()
         ends = [" distinct codes |", "---|"]
-        for row in rows:
-            n = _mean_score(study, (dataset, row, n_bits), DIRECTIONS[0], "n_distinct_database")
+        for cell in cells:
+            n = _mean_score(study, cell, DIRECTIONS[0], "n_distinct_database")
             ends.append(" - |" if np.isnan(n) else f" {n:,.0f} |")
         tables += [line + end for line, end in zip(lines, ends, strict=True)] + [""]
     return "\n".join(tables) if tables else NOT_MEASURED
@@ -363,15 +366,15 @@ def _best_in_bold(
     return "\n".join([*lines, ""])
 
 
-def _overall(study: StudyResults, dataset: str, row: str) -> float:
+def _overall(study: StudyResults, dataset: str, row: str, ranking: str) -> float:
     """Return the mean mAP over directions and code lengths; NaN if one is missing."""
     lengths = study.code_lengths(dataset)
-    return float(np.mean([_mean(study, dataset, row, b, d) for b in lengths for d in DIRECTIONS]))
+    return float(np.mean([_defined(study, (dataset, row, n_bits), ranking) for n_bits in lengths]))
 
 
-def _defined(study: StudyResults, dataset: str, row: str, definition: str) -> float:
+def _defined(study: StudyResults, cell: tuple[str, str, int], definition: str) -> float:
     """Return the mean mAP over directions and seeds under one definition; NaN if not measured."""
-    results = study.cells.get((dataset, row, study.plotted_bits(dataset)), [])
+    results = study.cells.get(cell, [])
     if definition in OUR_RANKINGS:
         maps = [
             result.facts["directions"][direction].get(definition, {}).get("map", np.nan)
@@ -417,6 +420,7 @@ DOCUMENT_TABLES = {
 STUDY_TABLES = {
     "by-dataset": by_dataset,
     "feature-sets": feature_sets,
+    "feature-sets-without-training-items": partial(feature_sets, ranking="without_trained"),
     "definitions": definitions,
     "training-times": training_times,
 }

@@ -70,6 +70,8 @@ def test_tables_of_several_datasets(tmp_path):
         "|---|---|---|---|",
         "| DSPH | **.600** | **.800** | **.700** |",
     ]
+    without = quoted(study, "feature-sets-without-training-items").splitlines()
+    assert without[-1] == "| DSPH | **.500** | **.700** | **.600** |"
     assert quoted(study, "training-times").splitlines()[::4] == [
         "| seconds | scenes | scenes, DINOv2 |",
         "| UCCH | 2 | 2 |",
