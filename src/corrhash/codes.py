@@ -282,6 +282,17 @@ def check_codes(value: Any) -> Codes:
     return value
 
 
+def check_continuous(continuous: NDArray[Any], n_bits: int, method: str) -> NDArray[Any]:
+    """Return the continuous codes of a method, or raise if they have another shape."""
+    shape = np.shape(continuous)
+    if len(shape) != 2 or shape[1] != n_bits:
+        raise TypeError(
+            f"{method} returned continuous codes of shape {shape}. _embed_image and _embed_text "
+            f"must return (n, n_bits) arrays, and n_bits is {n_bits}."
+        )
+    return continuous
+
+
 def check_same_bits(queries: int, database: int) -> None:
     """Raise if queries and database have different code lengths."""
     if queries != database:

@@ -62,7 +62,7 @@ def test_continuous_codes_of_another_shape_are_refused(pairs):
             return images[:, :3]
 
     hasher = Narrow().fit(pairs)
-    with pytest.raises(TypeError, match=r"_embed_image returned an array of shape \(200, 3\).* 4"):
+    with pytest.raises(TypeError, match=r"Narrow returned .* shape \(200, 3\).* 4"):
         hasher.embed_image(pairs.images)
 
 

@@ -18,7 +18,7 @@ from safetensors.numpy import load, save
 
 from corrhash._files import atomic_write, backup_path, make_folder
 from corrhash._model_files import AGAIN, Keys, loading, read_file, read_json, write_json
-from corrhash.codes import Codes, check_n_bits
+from corrhash.codes import Codes, check_continuous, check_n_bits
 from corrhash.datasets.base import PairedDataset, RetrievalSplit, is_empty_text
 from corrhash.errors import InputError
 
@@ -172,23 +172,13 @@ class Hasher(ABC):
         """Return (n, n_bits) continuous codes of images; their signs are the codes."""
         self._check_fitted()
         with self._using():
-            return self._check_output(self._embed_image(images), "_embed_image")
+            return check_continuous(self._embed_image(images), self.n_bits, type(self).__name__)
 
     def embed_text(self, texts: Any) -> np.ndarray:
         """Return (n, n_bits) continuous codes of texts; their signs are the codes."""
         self._check_fitted()
         with self._using():
-            return self._check_output(self._embed_text(texts), "_embed_text")
-
-    def _check_output(self, continuous: np.ndarray, function: str) -> np.ndarray:
-        """Return continuous codes; raise if a method of someone else returned another shape."""
-        shape = np.shape(continuous)
-        if len(shape) != 2 or shape[1] != self.n_bits:
-            raise TypeError(
-                f"{type(self).__name__}.{function} returned an array of shape {shape}. It must "
-                f"return (n, n_bits) continuous codes, and n_bits is {self.n_bits}."
-            )
-        return continuous
+            return check_continuous(self._embed_text(texts), self.n_bits, type(self).__name__)
 
     def _using(self) -> AbstractContextManager[None]:
         """Report errors of a loaded model as such; those of a fitted one are bugs of its class."""
