@@ -105,10 +105,8 @@ def test_cosine_loss_ignores_unknown_pairs(batch, balanced):
     u, v, similarity = batch
     known = np.random.default_rng(4).random(similarity.shape) < 0.5
     expected = slow_loss(u, v, np.where(known, similarity, 0), 0.5, balanced)
-    by_mask = cosine_margin_loss(u, v, similarity, 0.5, balanced=balanced, known=known)
-    by_zeros = cosine_margin_loss(u, v, similarity * known, 0.5, balanced=balanced)
-    assert float(by_mask) == pytest.approx(expected, rel=1e-12)
-    assert float(by_zeros) == pytest.approx(expected, rel=1e-12)
+    loss = cosine_margin_loss(u, v, similarity * known, 0.5, balanced=balanced)
+    assert float(loss) == pytest.approx(expected, rel=1e-12)
 
 
 def test_cosine_loss_is_zero_without_known_pairs(batch):
@@ -208,8 +206,6 @@ def test_cosine_loss_refuses_wrong_shapes(batch):
     u, v, similarity = batch
     with pytest.raises(InputError, match=r"one column per text, \(6, 8\), got \(8, 6\)"):
         cosine_margin_loss(u, v, similarity.T, 0.5)
-    with pytest.raises(InputError, match=r"known .*\(6, 8\), got \(8,\)"):
-        cosine_margin_loss(u, v, similarity, 0.5, known=np.ones(8, bool))
     with pytest.raises(InputError, match=r"got \(6, 12\) and \(8, 5\).*same n_bits"):
         cosine_margin_loss(u, v[:, :5], similarity, 0.5)
     with pytest.raises(InputError, match=r"got \(12,\)"):
@@ -343,8 +339,8 @@ def test_likelihood_loss_stays_finite(theta, kind, expected, dtype):
 @pytest.mark.parametrize("loss", [inner_product_loss, pairwise_likelihood_loss])
 def test_balanced_losses_give_both_kinds_the_same_weight(partly_known_batch, loss):
     u, v, similarity = partly_known_batch
-    similar = loss(u, v, similarity, known=similarity > 0)
-    dissimilar = loss(u, v, similarity, known=similarity < 0)
+    similar = loss(u, v, np.where(similarity > 0, similarity, 0))
+    dissimilar = loss(u, v, np.where(similarity < 0, similarity, 0))
     balanced = loss(u, v, similarity, balanced=True)
     assert float(balanced) == pytest.approx(float(similar + dissimilar) / 2, rel=1e-12)
 
@@ -380,13 +376,6 @@ def contrastive_slow_loss(u, v, similarity, margin):
 def test_contrastive_loss_equals_a_slow_loop(contrastive_batch, margin):
     loss = contrastive_loss(*contrastive_batch, margin)
     assert float(loss) == pytest.approx(contrastive_slow_loss(*contrastive_batch, margin), rel=1e-8)
-
-
-def test_contrastive_loss_ignores_unknown_pairs(contrastive_batch):
-    u, v, similarity = contrastive_batch
-    known = np.random.default_rng(4).random(similarity.shape) < 0.6
-    expected = contrastive_slow_loss(u, v, np.where(known, similarity, 0), 3.0)
-    assert float(contrastive_loss(u, v, similarity, 3.0, known=known)) == pytest.approx(expected)
 
 
 def test_contrastive_loss_of_separated_codes_is_zero():

@@ -38,7 +38,6 @@ def cosine_margin_loss(
     margin: float,
     *,
     balanced: Balance = False,
-    known: Any = None,
     reduction: Reduction = "mean",
 ) -> Tensor:
     """Cosine max-margin loss of CHN: L = mean or sum of max(0, δ - s_ij cos(u_i, v_j))².
@@ -54,7 +53,6 @@ def cosine_margin_loss(
     margin : δ, in (0, 1].
     balanced : whether similar and dissimilar pairs get the same total weight; see
         :func:`pair_weights`.
-    known : (n_images, n_texts) booleans that exclude further pairs.
     reduction : ``mean`` or ``sum`` over the known pairs.
 
     Examples
@@ -66,7 +64,7 @@ def cosine_margin_loss(
     """
     s = as_similarity(similarity, u, v)
     terms = hinge(margin, s * cosines(u, v)).square()  # max(0, δ - s cos)²
-    return over_pairs(terms, s, balanced=balanced, known=known, reduction=reduction)
+    return over_pairs(terms, s, balanced=balanced, reduction=reduction)
 
 
 def quantization_margin_loss(u: Tensor, margin: float, *, reduction: Reduction = "mean") -> Tensor:
@@ -103,7 +101,6 @@ def inner_product_loss(
     similarity: Any,
     *,
     balanced: Balance = False,
-    known: Any = None,
     reduction: Reduction = "mean",
 ) -> Tensor:
     """Squared inner-product loss of the variant CHN-I: mean or sum of (s_ij - <u_i, v_j> / b)².
@@ -119,11 +116,11 @@ def inner_product_loss(
     """
     s = as_similarity(similarity, u, v)
     terms = (s - u @ v.T / u.shape[1]).square()  # (s - <u, v> / b)²
-    return over_pairs(terms, s, balanced=balanced, known=known, reduction=reduction)
+    return over_pairs(terms, s, balanced=balanced, reduction=reduction)
 
 
 def pairwise_likelihood_loss(
-    u: Tensor, v: Tensor, similarity: Any, *, balanced: Balance = False, known: Any = None
+    u: Tensor, v: Tensor, similarity: Any, *, balanced: Balance = False
 ) -> Tensor:
     """Negative log-likelihood of DCMH: mean of ln(1 + exp Θ_ij) - S_ij Θ_ij.
 
@@ -141,7 +138,7 @@ def pairwise_likelihood_loss(
     s = as_similarity(similarity, u, v)
     theta = u @ v.T / 2  # Θ
     terms = softplus(theta) - (s > 0) * theta  # softplus: ln(1 + exp Θ) without overflow
-    return over_pairs(terms, s, balanced=balanced, known=known)
+    return over_pairs(terms, s, balanced=balanced)
 
 
 def cosine_likelihood_loss(
@@ -201,9 +198,7 @@ def counterpart_loss(u: Tensor, v: Tensor, similarity: Any, temperature: float) 
     return loss / 2
 
 
-def contrastive_loss(
-    u: Tensor, v: Tensor, similarity: Any, margin: float, *, known: Any = None
-) -> Tensor:
+def contrastive_loss(u: Tensor, v: Tensor, similarity: Any, margin: float) -> Tensor:
     """Contrastive loss of MMNN: l = ½ mean D_ij² (similar) + ½ mean max(0, m - D_ij)² (dissimilar).
 
     D_ij is the Euclidean distance between u_i and v_j. Each kind of pair is averaged separately, so
@@ -215,7 +210,6 @@ def contrastive_loss(
     v : (m, b) continuous codes of the other modality or of the same one.
     similarity : (n, m) of +1, -1 and 0 (unknown).
     margin : m, in (0, 2 √b]. Codes of ±1 that differ in d bits have distance 2 √d.
-    known : (n, m) booleans that exclude further pairs.
 
     Examples
     --------
@@ -233,9 +227,7 @@ def contrastive_loss(
         )
     squares = squared_distances(u, v)  # D²
     gaps = (margin - (squares + SMALLEST_SQUARE).sqrt()).clamp(min=0)  # max(0, m - D)
-    weights = pair_weights(s, known=known)
-    similar, dissimilar = weights * (s > 0), weights * (s < 0)
-    return (_weighted_mean(squares, similar) + _weighted_mean(gaps.square(), dissimilar)) / 2
+    return (_mean_of(squares, s > 0) + _mean_of(gaps.square(), s < 0)) / 2
 
 
 def hinge(margin: float, values: Tensor) -> Tensor:
@@ -306,16 +298,15 @@ def over_pairs(
     similarity: Tensor,
     *,
     balanced: Balance = False,
-    known: Any = None,
     reduction: Reduction = "mean",
 ) -> Tensor:
     """Return the weighted mean or sum of (n_images, n_texts) terms over known pairs."""
-    weights = pair_weights(similarity, balanced=balanced, known=known)
+    weights = pair_weights(similarity, balanced=balanced)
     total = (weights * terms).sum()
     return total if reduction == "sum" else total / (weights != 0).sum().clamp(min=1)
 
 
-def pair_weights(similarity: Tensor, *, balanced: Balance = False, known: Any = None) -> Tensor:
+def pair_weights(similarity: Tensor, *, balanced: Balance = False) -> Tensor:
     """Return (n_images, n_texts) weights: 0 for unknown pairs, 1 or class-balanced for the others.
 
     If ``balanced`` is True, similar pairs get weight 0.5 / p and dissimilar pairs 0.5 / (1 - p),
@@ -331,27 +322,20 @@ def pair_weights(similarity: Tensor, *, balanced: Balance = False, known: Any = 
     >>> pair_weights(similarity, balanced="item")  # each column has a single pair
     tensor([[1.2503, 0.5836, 0.5836, 0.5836, 0.0000]])
     """
-    similar, dissimilar = class_weights(similarity.sign(), balanced=balanced, known=known)
+    if balanced is False:
+        return (similarity != 0).to(similarity.dtype)
+    similar, dissimilar = class_weights(similarity.sign(), balanced=balanced)
     return similar + dissimilar
 
 
-def class_weights(
-    similarity: Tensor, *, balanced: Balance = False, known: Any = None
-) -> tuple[Tensor, Tensor]:
+def class_weights(similarity: Tensor, *, balanced: Balance = False) -> tuple[Tensor, Tensor]:
     """Return the weights of pairs as similar and as dissimilar, each (n_images, n_texts).
 
     A similarity between -1 and +1 is 2 P(similar) - 1, and a pair has a share in both weights.
     """
     if balanced not in (True, False, "item"):
         raise InputError(f"pair_weights must be True, False or 'item', got {balanced!r}.")
-    mask = similarity != 0
-    if known is not None:
-        import torch
-
-        known = torch.as_tensor(known, device=similarity.device)
-        _check_shape("known", known, similarity.shape)
-        mask = mask & known.bool()
-    weights = mask.to(similarity.dtype)
+    weights = (similarity != 0).to(similarity.dtype)
     similar = weights * (1 + similarity) / 2
     if not balanced:
         return similar, weights - similar
@@ -368,9 +352,9 @@ def _similar_share(similar: Tensor, weights: Tensor, dim: int | tuple[int, int])
     return (similar.sum(dim, keepdim=True) / n_known).clamp(*SHARE_LIMITS)
 
 
-def _weighted_mean(terms: Tensor, weights: Tensor) -> Tensor:
-    """Return the weighted mean, or 0 if all weights are 0."""
-    return (weights * terms).sum() / weights.sum().clamp(min=1)
+def _mean_of(terms: Tensor, counted: Tensor) -> Tensor:
+    """Return the mean of the terms where ``counted`` is True, or 0 if it is nowhere."""
+    return (counted * terms).sum() / counted.sum().clamp(min=1)
 
 
 def as_similarity(similarity: Any, u: Tensor, v: Tensor) -> Tensor:
@@ -388,13 +372,10 @@ def as_similarity(similarity: Any, u: Tensor, v: Tensor) -> Tensor:
             "similarity must be -1, 0 (unknown) or +1, got booleans, whose False would count as "
             "unknown. Pass 2 * similarity - 1."
         )
-    _check_shape("similarity", similarity, (len(u), len(v)))
-    return similarity.to(u.dtype)
-
-
-def _check_shape(name: str, values: Tensor, shape: tuple[int, ...]) -> None:
-    if tuple(values.shape) != tuple(shape):
+    shape = (len(u), len(v))
+    if similarity.shape != shape:
         raise InputError(
-            f"{name} must have one row per image and one column per text, {tuple(shape)}, got "
-            f"{tuple(values.shape)}. Transpose it if texts come first."
+            f"similarity must have one row per image and one column per text, {shape}, got "
+            f"{tuple(similarity.shape)}. Transpose it if texts come first."
         )
+    return similarity.to(u.dtype)

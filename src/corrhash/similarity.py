@@ -206,7 +206,7 @@ class Similarity:
             shared = row_labels[rows].astype(np.float32) @ column_labels[columns].T
         else:
             shared = self.take(rows, columns).gains().toarray()
-        return np.where(shared > 0, np.int8(1), np.int8(-1))
+        return 2 * (shared > 0).astype(np.int8) - 1
 
     def gains(self) -> sp.csr_array:
         """(rows, columns) sparse gains: shared labels, or 1 for a pair judged similar."""

@@ -84,15 +84,13 @@ class MMNN(NetworkHasher):
 
         Squared distances grow with b; dividing by it makes one learning rate fit all lengths.
         """
-        import torch
-
         f, g = batch.image_codes, batch.text_codes  # (n, b), (n, b)
         m = 2 * (self.margin * self.n_bits) ** 0.5
         loss = contrastive_loss(f, g, batch.similarity, m)  # l_XY
-        others = ~torch.eye(len(f), dtype=torch.bool)  # excludes pairs of an item with itself
         for modality, similarity in batch.within_modality.items():  # + a_x l_X + a_y l_Y
             codes = f if modality == "image" else g
-            within = contrastive_loss(codes, codes, similarity, m, known=others)
+            others = similarity.clone().fill_diagonal_(0)  # excludes pairs of an item with itself
+            within = contrastive_loss(codes, codes, others, m)
             loss = loss + self.within_modality_weight * within
         return loss / self.n_bits, {}
 
