@@ -1,7 +1,8 @@
 """Tables in documents match the committed results."""
 
 import pytest
-from benchmarks.quote import NOT_MEASURED, QUOTE, ROOT, documents, quoted, with_quotes
+from benchmarks.document_tables import NOT_MEASURED
+from benchmarks.quote import QUOTE, ROOT, documents, quoted, with_quotes
 
 from corrhash.experiments.result_files import load_results, save_study
 from corrhash.experiments.results import StudyResults
@@ -61,17 +62,17 @@ def test_tables_of_several_datasets(tmp_path):
     save_study(tmp_path / "study.json", StudyResults(load_results(results)), [])
     study = str(tmp_path / "study")
     assert quoted(study, "feature-sets").splitlines() == [
-        "| without labels | scenes | scenes, DINOv2 | mean |",
-        "|---|---|---|---|",
-        "| CVH | .400 | .600 | .500 |",
-        "| UCCH | **.500** | **.700** | **.600** |",
+        "| without labels | scenes | scenes, DINOv2 | mean | first in, of 4 |",
+        "|---|---|---|---|---|",
+        "| CVH | .400 | .600 | .500 | 0 |",
+        "| UCCH | **.500** | **.700** | **.600** | 4 |",
         "",
-        "| with labels | scenes | scenes, DINOv2 | mean |",
-        "|---|---|---|---|",
-        "| DSPH | **.600** | **.800** | **.700** |",
+        "| with labels | scenes | scenes, DINOv2 | mean | first in, of 4 |",
+        "|---|---|---|---|---|",
+        "| DSPH | **.600** | **.800** | **.700** | 4 |",
     ]
     without = quoted(study, "feature-sets-without-training-items").splitlines()
-    assert without[-1] == "| DSPH | **.500** | **.700** | **.600** |"
+    assert without[-1] == "| DSPH | **.500** | **.700** | **.600** | 4 |"
     assert quoted(study, "training-times").splitlines()[::4] == [
         "| seconds | scenes | scenes, DINOv2 |",
         "| UCCH | 2 | 2 |",
@@ -84,6 +85,22 @@ def test_tables_of_several_datasets(tmp_path):
         "| UCCH | .500 / .500 | .700 / .700 |",
     ]
     assert quoted(study, "definitions") == NOT_MEASURED  # older results lack them
+
+
+def test_means_have_a_deviation_if_all_cells_have_the_same_seeds(tmp_path):
+    results = tmp_path / "results"
+    for seed, level in enumerate((0.3, 0.4, 0.5)):
+        for n_bits in (16, 32):
+            make_result(results, "cvh", n_bits, level=level, seed=seed)
+            if (n_bits, seed) != (16, 2):
+                make_result(results, "ucch", n_bits, level=0.6, seed=seed)
+    save_study(tmp_path / "study.json", StudyResults(load_results(results)), [])
+    assert quoted(str(tmp_path / "study"), "feature-sets").splitlines() == [
+        "| without labels | scenes | mean | deviation | first in, of 4 |",
+        "|---|---|---|---|---|",
+        "| CVH | .400 | .400 | .100 | 0 |",
+        "| UCCH | **.600** | **.600** | - | 4 |",
+    ]
 
 
 def test_costs_are_seconds_and_gigabytes(tmp_path):
