@@ -1,4 +1,4 @@
-"""Tables of documents that a report does not have, as Markdown."""
+"""Markdown tables for documents, of results that a report does not show in this form."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def _both_directions(study: StudyResults, columns: dict[tuple[str, int], str]) -
     rows = [row for row in study.rows if row not in excluded]
     rows = [r for r in rows if all((d, r, b) in study.cells for d, b in columns)] or rows
     maps = np.array(
-        [[[_mean(study, d, row, b, way) for way in DIRECTIONS] for d, b in columns] for row in rows]
+        [
+            [[_mean_map(study, (d, row, b), [way]) for way in DIRECTIONS] for d, b in columns]
+            for row in rows
+        ]
     )  # (n_rows, n_columns, 2)
     best = np.nanmax(maps, axis=0)
     tasks = " / ".join(task(direction) for direction in DIRECTIONS)
@@ -127,7 +130,7 @@ def _mean_score(
 def against_first_row(study: StudyResults, dataset: str) -> str:
     """Return mAP of every row at the only code length, and its difference to the first row."""
     (n_bits,) = study.code_lengths(dataset)
-    first = {d: _mean(study, dataset, study.rows[0], n_bits, d) for d in DIRECTIONS}
+    first = {d: _mean_map(study, (dataset, study.rows[0], n_bits), [d]) for d in DIRECTIONS}
     n_seeds = min(len(results) for results in study.cells.values())
     tasks = " | | ".join(task(direction) for direction in DIRECTIONS)
     lines = [f"| mAP@all, {n_bits} bits, {n_seeds} seeds | {tasks} | |", "|---" * 5 + "|"]
@@ -160,7 +163,7 @@ def _feature_sets(study: StudyResults, ranking: str, corner: str, rows: Sequence
     by_dataset = [
         np.array(
             [
-                [_mean_map(study, (d, row, b), ranking, [way]) for row in rows]
+                [_mean_map(study, (d, row, b), [way], ranking) for row in rows]
                 for b in study.code_lengths(d)
                 for way in DIRECTIONS
             ]
@@ -172,7 +175,7 @@ def _feature_sets(study: StudyResults, ranking: str, corner: str, rows: Sequence
     n_first = np.bincount(firsts, minlength=len(rows))
     more = {
         "deviation": [_deviation_over_seeds(study, ranking, row) for row in rows],
-        f"first in, of {len(firsts)}": [str(n) for n in n_first],
+        f"first (of {len(firsts)} cells)": [str(n) for n in n_first],
     }
     values = np.vstack([means, means.mean(axis=0)]).T
     return _best_in_bold(corner, [*study.datasets, "mean"], rows, values, more)
@@ -212,7 +215,9 @@ def definitions(study: StudyResults) -> str:
     for dataset in study.datasets:
         n_bits = study.plotted_bits(dataset)
         cells = [(dataset, row, n_bits) for row in rows]
-        maps = np.array([[_mean_map(study, cell, name) for name in names] for cell in cells])
+        maps = np.array(
+            [[_mean_map(study, cell, definition=name) for name in names] for cell in cells]
+        )
         if np.isnan(maps[:, len(OUR_RANKINGS) :]).all():
             continue
         heads = [*OUR_RANKINGS.values(), *PAPER_VARIANTS.values()]
@@ -268,8 +273,8 @@ def _best_in_bold(
 def _mean_map(
     study: StudyResults,
     cell: tuple[str, str, int],
-    definition: str,
     directions: Sequence[str] = DIRECTIONS,
+    definition: str = "hamming",
 ) -> float:
     """Return the mean mAP over directions and seeds under one definition; NaN if not measured."""
     maps = _maps(study.cells.get(cell, []), definition, directions)
@@ -289,11 +294,6 @@ def _maps(results: Sequence[Result], definition: str, directions: Sequence[str])
         for result in results
         for direction in directions
     ]
-
-
-def _mean(study: StudyResults, dataset: str, row: str, n_bits: int, direction: str) -> float:
-    maps = study.maps(dataset, row, n_bits, direction)
-    return float(np.mean(maps)) if maps else np.nan
 
 
 def _cell(value: float, best: float) -> str:

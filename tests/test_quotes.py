@@ -62,12 +62,12 @@ def test_tables_of_several_datasets(tmp_path):
     save_study(tmp_path / "study.json", StudyResults(load_results(results)), [])
     study = str(tmp_path / "study")
     assert quoted(study, "feature-sets").splitlines() == [
-        "| without labels | scenes | scenes, DINOv2 | mean | first in, of 4 |",
+        "| without labels | scenes | scenes, DINOv2 | mean | first (of 4 cells) |",
         "|---|---|---|---|---|",
         "| CVH | .400 | .600 | .500 | 0 |",
         "| UCCH | **.500** | **.700** | **.600** | 4 |",
         "",
-        "| with labels | scenes | scenes, DINOv2 | mean | first in, of 4 |",
+        "| with labels | scenes | scenes, DINOv2 | mean | first (of 4 cells) |",
         "|---|---|---|---|---|",
         "| DSPH | **.600** | **.800** | **.700** | 4 |",
     ]
@@ -96,7 +96,7 @@ def test_means_have_a_deviation_if_all_cells_have_the_same_seeds(tmp_path):
                 make_result(results, "ucch", n_bits, level=0.6, seed=seed)
     save_study(tmp_path / "study.json", StudyResults(load_results(results)), [])
     assert quoted(str(tmp_path / "study"), "feature-sets").splitlines() == [
-        "| without labels | scenes | mean | deviation | first in, of 4 |",
+        "| without labels | scenes | mean | deviation | first (of 4 cells) |",
         "|---|---|---|---|---|",
         "| CVH | .400 | .400 | .100 | 0 |",
         "| UCCH | **.600** | **.600** | - | 4 |",
