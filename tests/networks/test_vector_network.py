@@ -72,7 +72,7 @@ def test_a_code_does_not_depend_on_its_batch(modality, pairs):
     embed = getattr(train("chn", pairs), f"embed_{modality}")
     values = getattr(pairs, f"{modality}s")
     together = embed(values)
-    for rows in ([0], [399], [63, 64], np.arange(70, 135)):
+    for rows in ([0], [7], [399], [63, 64], np.arange(70, 135)):
         np.testing.assert_array_equal(embed(values[rows]), together[rows])
 
 
@@ -82,7 +82,7 @@ def test_sparse_and_dense_features_give_the_same_codes(pairs):
     found = hasher.embed_image(sp.csr_array(few))
     np.testing.assert_array_equal(found, hasher.embed_image(few))
     dense = pairs.texts.toarray()
-    np.testing.assert_allclose(hasher.embed_text(dense), hasher.embed_text(pairs.texts), atol=1e-6)
+    np.testing.assert_array_equal(hasher.embed_text(dense), hasher.embed_text(pairs.texts))
 
 
 def test_no_vectors_have_no_codes(pairs):

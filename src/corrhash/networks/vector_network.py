@@ -1,7 +1,9 @@
 """VectorNetwork: a trained network on vectors, computed in NumPy from its learned arrays.
 
-Continuous codes differ from those of PyTorch by rounding errors, so a bit can differ only where a
-continuous code is that close to 0.
+Products are computed in float64 and rounded to float32, so that a code depends neither on its batch
+nor on the kernel for the CPU: in float32, these change the last digits. Continuous codes differ
+from those of PyTorch by rounding errors, so a bit can differ only where a continuous code is that
+close to 0.
 """
 
 from __future__ import annotations
@@ -40,17 +42,13 @@ class VectorNetwork:
         hidden = sorted((n for n in names if n.startswith("body.")), key=_position)
         # (n_inputs, n_outputs) in C order, the fastest layout for sparse rows
         self._layers = [
-            (np.ascontiguousarray(arrays[f"{name}.weight"].T), arrays[f"{name}.bias"])
+            (np.ascontiguousarray(arrays[f"{name}.weight"].T, np.float64), arrays[f"{name}.bias"])
             for name in (*hidden, "hash.fch")
         ]
         self._bounded = bounded
 
     def outputs(self, values: Any) -> Floats:
-        """Return (n, n_bits) continuous codes of (n, n_inputs) vectors, dense or sparse.
-
-        They are computed in batches of one size, the last one padded. A code therefore does not
-        depend on the vectors beside it.
-        """
+        """Return (n, n_bits) continuous codes of (n, n_inputs) vectors, dense or sparse."""
         n = values.shape[0]
         codes = np.empty((n, len(self._layers[-1][1])), np.float32)
         rows = values.tocsr() if sp.issparse(values) else np.asarray(values)
@@ -68,10 +66,8 @@ class VectorNetwork:
         for number, (weight, bias) in enumerate(self._layers):
             if number:
                 features = np.maximum(features, 0, out=features)
-            # The product of a sparse row does not depend on the other rows.
-            product = features @ weight if sp.issparse(features) else _padded(features) @ weight
-            features = product + bias
-        return features[: batch.shape[0]]
+            features = (features.astype(np.float64) @ weight).astype(np.float32) + bias
+        return features
 
     def _standardized(self, features: Floats) -> Floats:
         """Return what :class:`~corrhash.networks.layers.Standardize` returns."""
@@ -84,10 +80,3 @@ class VectorNetwork:
 def _position(name: str) -> int:
     """The position of a layer, which ends its name: 3 for ``body.layers.3``."""
     return int(name.rpartition(".")[2])
-
-
-def _padded(rows: Floats) -> Floats:
-    """Return rows with rows of zeros up to the size of a batch."""
-    padded = np.zeros((ENCODE_SIZE, rows.shape[1]), np.float32)
-    padded[: len(rows)] = rows
-    return padded
