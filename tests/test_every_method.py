@@ -6,7 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 import corrhash.methods
 from corrhash import InputError
@@ -14,6 +17,7 @@ from corrhash.datasets import load_dataset, make_pairs, supervise
 from corrhash.experiments.options import new_hasher
 from corrhash.experiments.plan import MAX_CONFIGURATIONS, configurations
 from corrhash.methods import METHODS, Hasher
+from corrhash.methods.network_hasher import NetworkHasher
 from corrhash.metrics import evaluate
 from corrhash.similarity import Similarity
 
@@ -83,9 +87,13 @@ def test_get_params_includes_nested_fields(name):
 
 def test_set_params_sets_every_parameter(name):
     hasher = METHODS[name](n_bits=8)
-    assert hasher.set_params(**METHODS[name]().get_params()) is hasher
-    assert hasher.get_params() == METHODS[name]().get_params()
-    assert hasher.set_params(n_bits=24).n_bits == 24
+    marks = {parameter: object() for parameter in hasher.get_params(deep=False)}
+    assert hasher.set_params(**marks) is hasher
+    assert hasher.get_params(deep=False) == marks
+    hasher = METHODS[name](n_bits=8)
+    nested = {"training__epochs": 7, "networks__width": 9}
+    known = {name: value for name, value in nested.items() if name in hasher.get_params()}
+    assert known.items() <= hasher.set_params(**known).get_params().items()
     with pytest.raises(InputError, match="has no parameter 'nothing'. Valid parameters: n_bits"):
         hasher.set_params(nothing=1)
 
@@ -111,6 +119,30 @@ def test_documentation_has_a_page_and_a_table_row(name):
 def test_fit_returns_the_hasher(name, pairs):
     hasher = quick(name)
     assert hasher.fit(pairs.take(slice(0, 300))) is hasher
+
+
+class WithoutFloat64(TorchDispatchMode):
+    """Refuses tensors in float64, as Apple's GPUs do."""
+
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        result = function(*arguments, **(options or {}))
+        if any(
+            leaf.dtype == torch.float64 for leaf in tree_leaves(result) if torch.is_tensor(leaf)
+        ):
+            raise TypeError(f"{function} returns float64")
+        return result
+
+
+def test_networks_train_without_float64(name, pairs):
+    if not issubclass(METHODS[name], NetworkHasher):
+        pytest.skip(f"{name} trains no networks")
+    part = pairs.take(slice(0, 300))
+    supervised = [part]
+    if METHODS[name].learns_from_pairs:
+        supervised.append(replace(part, labels=None, similarity=Similarity.paired(len(part))))
+    for each in supervised:
+        with WithoutFloat64():
+            quick(name).set_params(training__epochs=1, training__validate_every=1).fit(each)
 
 
 def test_fit_takes_arrays(name, pairs):

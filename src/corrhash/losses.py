@@ -92,7 +92,7 @@ def quantization_margin_loss(u: Tensor, margin: float, *, reduction: Reduction =
 
 def active_share(u: Tensor, margin: float) -> Tensor:
     """Return the share of codes with a nonzero quantization loss; at 0 the loss has no effect."""
-    return (hinge(margin, sign_cosines(u.detach())) > 0).double().mean()
+    return (hinge(margin, sign_cosines(u.detach())) > 0).to(u.dtype).mean()
 
 
 def inner_product_loss(
@@ -227,7 +227,7 @@ def contrastive_loss(u: Tensor, v: Tensor, similarity: Any, margin: float) -> Te
         )
     squares = squared_distances(u, v)  # D²
     gaps = (margin - (squares + SMALLEST_SQUARE).sqrt()).clamp(min=0)  # max(0, m - D)
-    return (_mean_of(squares, s > 0) + _mean_of(gaps.square(), s < 0)) / 2
+    return (mean_where(squares, s > 0) + mean_where(gaps.square(), s < 0)) / 2
 
 
 def hinge(margin: float, values: Tensor) -> Tensor:
@@ -352,7 +352,7 @@ def _similar_share(similar: Tensor, weights: Tensor, dim: int | tuple[int, int])
     return (similar.sum(dim, keepdim=True) / n_known).clamp(*SHARE_LIMITS)
 
 
-def _mean_of(terms: Tensor, counted: Tensor) -> Tensor:
+def mean_where(terms: Tensor, counted: Tensor) -> Tensor:
     """Return the mean of the terms where ``counted`` is True, or 0 if it is nowhere."""
     return (counted * terms).sum() / counted.sum().clamp(min=1)
 

@@ -88,12 +88,10 @@ def test_labels_add_losses_within_modalities():
     assert float(loss) == pytest.approx(float(between + 0.3 * (images + texts)), rel=1e-6)
 
 
-def test_judgments_add_no_loss_within_modalities():
-    batch = random_batch()
-    losses = [
-        float(CHNPlus(8, within_modality_weight=within).batch_loss(batch)[0]) for within in (0, 1)
-    ]
-    assert losses[0] == losses[1]
+def test_judgments_define_no_similarity_within_modalities(pairs):
+    judged = Similarity.from_judgments([(0, 1, 1), (2, 0, -1)], (len(pairs), len(pairs)))
+    data = replace(pairs, labels=None, similarity=judged)
+    assert CHNPlus(8).within_modality_similarity(data, judged) == {}
 
 
 def test_pseudo_labels_add_no_loss_within_modalities(pairs):

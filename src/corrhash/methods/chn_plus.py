@@ -85,7 +85,7 @@ class CHNPlus(NetworkHasher):
         values find the counterpart of an item better, higher values its topic. Try 0.15, 0.3, 0.5.
     neighbour_weight : ν, the weight of the nearest neighbours of an item within its modality, by
         the cosine of centred features. It takes effect only on pairs without labels; raw images
-        have no neighbours. Try 0, 0.2, 1.
+        have no neighbours. Finding them takes O(n² d) time and O(n d) memory, once. Try 0, 0.2, 1.
     networks : architecture of the two networks.
     training : optimization settings.
 

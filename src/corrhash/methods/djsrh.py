@@ -55,11 +55,11 @@ class DJSRH(NetworkHasher):
 
     Notes
     -----
-    The public code maps the cosines of both modalities from [0, 1] to [-1, 1] by 2 cos - 1, because
-    its features are not negative. Here this is done for a modality without negative features, and
+    The public code maps the cosines of both modalities, whose features are not negative, from
+    [0, 1] to [-1, 1] by 2 cos - 1. Here this is done for a modality without negative features, and
     cosines of other features are taken as they are. The features are the inputs of the networks;
     raw images are compared by simple features, and strings by their terms. The paper compares
-    AlexNet features instead, and trains on batches of 32 with SGD.
+    images by AlexNet features instead, and trains on batches of 32 with SGD.
 
     References
     ----------
@@ -152,11 +152,12 @@ class FeatureCosines:
         return bool(self.features.min() >= 0)
 
     def block(self, rows: Any, columns: Any) -> np.ndarray:
-        """Return the (rows, columns) similarities in [-1, 1].
+        """Return the (rows, columns) similarities in [-1, 1], in float32 as some GPUs need it.
 
         >>> FeatureCosines(np.array([[1.0, 0.0], [3.0, 3.0]])).block([0], [0, 1]).round(3)
-        array([[1.   , 0.414]])
+        array([[1.   , 0.414]], dtype=float32)
         """
         origin = np.zeros(self.features.shape[1])
         left, right = (unit_rows(self.features[part], origin) for part in (rows, columns))
-        return 2 * left @ right.T - 1 if self.stretched else left @ right.T
+        cosines = left @ right.T
+        return (2 * cosines - 1 if self.stretched else cosines).astype(np.float32)

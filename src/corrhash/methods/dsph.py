@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from corrhash.datasets.base import PairedDataset
 from corrhash.errors import InputError
-from corrhash.losses import cosines
+from corrhash.losses import cosines, mean_where
 from corrhash.methods._validation import check_number
 from corrhash.methods.network_hasher import NetworkHasher
 from corrhash.networks.config import Networks
@@ -175,8 +175,8 @@ def proxy_loss(codes: Tensor, proxies: Tensor, labels: Tensor, threshold: float)
     tensor(0.5000)
     """
     cos, own = cosines(codes, proxies), labels > 0  # (n, C)
-    attracted = _mean_over(1 - cos, own)
-    repelled = _mean_over((cos - threshold).clamp(min=0), ~own)
+    attracted = mean_where(1 - cos, own)
+    repelled = mean_where((cos - threshold).clamp(min=0), ~own)
     return attracted + repelled
 
 
@@ -191,9 +191,4 @@ def irrelevant_pair_loss(u: Tensor, v: Tensor, labels: Tensor, threshold: float)
     """
     several = labels.sum(dim=1) > 1
     irrelevant = several[:, None] & several & (labels @ labels.T == 0)
-    return _mean_over((cosines(u, v) - threshold).clamp(min=0), irrelevant)
-
-
-def _mean_over(values: Tensor, mask: Tensor) -> Tensor:
-    """Return the mean of the values in the mask, or 0 if it is empty."""
-    return (values * mask).sum() / mask.sum().clamp(min=1)
+    return mean_where((cosines(u, v) - threshold).clamp(min=0), irrelevant)

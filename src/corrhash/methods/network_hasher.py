@@ -102,10 +102,13 @@ class NetworkHasher(Hasher):
 
     def memory_optimizer(self, parameters: list[Parameter]) -> Optimizer:
         """Return the optimizer of the parameters in the memory, whose learning rate is fixed."""
-        raise NotImplementedError
+        raise NotImplementedError(
+            f"{type(self).__name__} must implement memory_optimizer, because its initial_memory "
+            "returns a parameter."
+        )
 
     def learn_references(self, images: Any, texts: Any) -> None:
-        """Learn what query codes depend on besides the networks, from items; most have nothing."""
+        """Learn from items what query codes depend on besides the networks; nothing by default."""
 
     def _trainer(self, pairs: PairedDataset, validation: PairedDataset) -> Trainer:
         """Return the trainer of the two networks."""
