@@ -72,7 +72,7 @@ class Codes:
         A value of exactly 0 gives -1, for queries and database alike. With a sign function that
         returns 0, the inner product of two codes would not determine their Hamming distance.
         """
-        continuous = _as_matrix(continuous, "Continuous codes")
+        continuous = as_matrix(continuous, "Continuous codes")
         finite = np.isfinite(continuous)
         if not finite.all():
             row, bit = np.argwhere(~finite)[0]
@@ -85,7 +85,7 @@ class Codes:
     @classmethod
     def from_signs(cls, signs: ArrayLike) -> Codes:
         """Pack an (n, n_bits) array of -1 and +1."""
-        signs = _as_matrix(signs, "Signs")
+        signs = as_matrix(signs, "Signs")
         wrong = (signs != 1) & (signs != -1)
         if wrong.any():
             row, bit = np.argwhere(wrong)[0]
@@ -317,7 +317,8 @@ def _read_only(array: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return array
 
 
-def _as_matrix(values: ArrayLike, name: str) -> NDArray[Any]:
+def as_matrix(values: ArrayLike, name: str) -> NDArray[Any]:
+    """Return (n, n_bits) numbers as an array; raise if they are anything else."""
     try:
         matrix = np.asarray(values)
     except ValueError as error:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.io import savemat
+from scipy.sparse import csc_matrix
 
 from corrhash import Codes, InputError, evaluate, load_dataset, save_codes
 from corrhash.experiments.code_files import read_codes_of_dataset, read_queries_and_database
@@ -147,6 +148,22 @@ def test_pairs_without_labels(arrays, tmp_path):
     assert set(scores["image->text"].recall_at) == {1, 5, 10}
 
 
+def test_sparse_codes(arrays, tmp_path):
+    signs = {name: np.sign(array) for name, array in codes_only(arrays).items()}
+    bits = {name: csc_matrix(array > 0, dtype=float) for name, array in signs.items()}
+    savemat(tmp_path / "codes.mat", bits | labels_only(arrays))
+    assert maps(read_queries_and_database(tmp_path / "codes.mat")) == expected_maps(arrays)
+
+
+def test_cosine_ranking_of_positive_embeddings(arrays, tmp_path):
+    positive = {name: np.exp(array) for name, array in codes_only(arrays).items()}
+    np.savez(tmp_path / "codes.npz", **positive, **labels_only(arrays))
+    found = read_queries_and_database(tmp_path / "codes.npz", cosine=True).scores()
+    labels = arrays["query_labels"], arrays["database_labels"]
+    expected = evaluate(positive["query_image"], positive["database_text"], *labels)
+    assert found["image->text"].map == expected.map
+
+
 def test_cosine_ranking(arrays, tmp_path):
     np.savez(tmp_path / "codes.npz", **arrays)
     found = read_queries_and_database(tmp_path / "codes.npz", cosine=True).scores()
@@ -170,6 +187,11 @@ def test_cosine_ranking(arrays, tmp_path):
             "no negative value but others than 0 and 1, .* 0.7",
         ),
         ({"query_image": np.full((30, 12), np.nan)}, "must be finite"),
+        (
+            {"query_image": np.ones(30)},
+            r"must be an \(n, n_bits\) array of numbers, got shape \(30,",
+        ),
+        ({"query_image": np.full((30, 12), "x")}, "array of numbers, .* dtype <U1"),
         (
             {"query_text": np.ones((30, 8))},
             r"query_text has the shape \(30, 8\), and query_image \(30, 12\)",
@@ -244,5 +266,15 @@ def test_rows_that_are_no_items_are_refused(split, outputs, tmp_path):
     with pytest.raises(InputError, match="has 779 codes of images for 780 items"):
         read_codes_of_dataset([tmp_path / "codes.npz"], split)
     np.savez(tmp_path / "codes.npz", other=outputs["image"])
-    with pytest.raises(InputError, match="must have the array image, the array text or both"):
+    with pytest.raises(InputError, match="needs the arrays image and text; it contains: other"):
         read_codes_of_dataset([tmp_path / "codes.npz"], split)
+    np.savez(tmp_path / "codes.npz", image=outputs["image"])
+    with pytest.raises(InputError, match="Save the codes of both modalities"):
+        read_codes_of_dataset([tmp_path / "codes.npz"], split)
+
+
+def test_files_of_different_code_lengths_are_refused(split, outputs, tmp_path):
+    for width in (8, 16):
+        np.savez(tmp_path / f"{width}.npz", **{m: of[:, :width] for m, of in outputs.items()})
+    with pytest.raises(InputError, match="must have the same length, got 8, 16 bits"):
+        read_codes_of_dataset([tmp_path / "8.npz", tmp_path / "16.npz"], split)

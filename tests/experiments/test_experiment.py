@@ -11,7 +11,7 @@ from corrhash.experiments import experiment as module
 from corrhash.experiments.experiment import (
     Experiment,
     _feature_file,
-    check_locations,
+    check_data,
     experiment_grid,
     image_features_of,
     load_split,
@@ -83,6 +83,9 @@ def test_grid_has_every_combination_sorted_by_data():
 def test_zero_bits_are_rejected():
     with pytest.raises(InputError, match="n_bits"):
         Experiment("synthetic", "cvh", 0, 0)
+    for seed in (-1, 0.5, True):
+        with pytest.raises(InputError, match=f"A seed must be an integer >= 0, got {seed}"):
+            Experiment("synthetic", "cvh", 16, seed)
 
 
 def test_parse_locations():
@@ -95,16 +98,36 @@ def test_parse_locations():
 def test_missing_files_are_found_before_they_are_read(tmp_path):
     named = Experiment("photos", "cvh", 16, 0, image_features="features.npy")
     with pytest.raises(InputError, match="'photos' has no location. Pass --data photos=FOLDER"):
-        check_locations([named], {})
+        check_data([named], {})
     with pytest.raises(InputError, match="is neither a dataset nor an existing file"):
-        check_locations([named], {"photos": str(tmp_path / "nowhere")})
+        check_data([named], {"photos": str(tmp_path / "nowhere")})
     with pytest.raises(InputError, match=r"reads features.npy from the folder of photos"):
-        check_locations([named], {"photos": str(tmp_path)})
+        check_data([named], {"photos": str(tmp_path)})
     (tmp_path / "features.npy").touch()
-    check_locations([named], {"photos": str(tmp_path)})
+    check_data([named], {"photos": str(tmp_path)})
     published = Experiment("mirflickr25k", "cvh", 16, 0)
     with pytest.raises(InputError, match="Pass its folder: --data mirflickr25k=FOLDER"):
-        check_locations([published], {"mirflickr25k": str(tmp_path)})
+        check_data([published], {"mirflickr25k": str(tmp_path)})
+
+
+def test_unknown_options_are_found_before_data_is_read():
+    for options, message in (
+        ({"m": 5}, "synthetic has no option 'm'. Valid options: n"),
+        ({"texts.tpo": 5}, "Unknown text option 'tpo'"),
+    ):
+        experiment = Experiment("synthetic", "cvh", 16, 0, options=settings(options))
+        with pytest.raises(InputError, match=message):
+            check_data([experiment], {})
+
+
+def test_features_lie_in_a_folder_that_the_plan_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").mkdir()
+    experiment = Experiment("photos", "cvh", 16, 0, image_features="features.npy")
+    with pytest.raises(InputError, match=r"from the folder of photos, photos, which has no such"):
+        check_data([experiment], {})
+    (tmp_path / "photos" / "features.npy").touch()
+    check_data([experiment], {})
 
 
 def test_load_split_uses_location_options_and_seed():

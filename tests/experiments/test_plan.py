@@ -122,6 +122,10 @@ def test_configurations_combine_all_values():
         ),
         ({"unseen": {"methods": ["x"]}}, r"\[unseen\] names a method that the plan does not list"),
         ({"supervision": "vibes"}, "Unknown supervision 'vibes'"),
+        ({"seeds": []}, r"seeds is missing. Add it, for example: seeds = \[0, 1, 2\]"),
+        ({"params": {"cvh": 5}}, r"cvh of \[params\] must be a table, got 5"),
+        ({"grid": {"cvh": {"ridge": 0.1}}}, r"ridge of \[grid.cvh\] must be an array, got 0.1"),
+        ({"grid": {"cvh": {"ridge": []}}}, r"ridge of \[grid.cvh\] is empty. List values"),
     ],
 )
 def test_invalid_plans_are_rejected(change, message):

@@ -184,9 +184,10 @@ def test_tuned_settings_have_the_best_validation_map(tmp_path):
     assert {r.experiment.dataset for r in results} == {"synthetic", "other"}
     best = max(reached, key=reached.__getitem__)
     assert [r.facts["params"]["ridge"] for r in results] == [best, best]
-    (what, error), (other, _) = state.failures
+    (what, error), (other, same_error) = state.failures
     assert (what, other) == ("chn on synthetic, 1 models", "chn on other, 1 models")
     assert "all tuning trials failed (The training diverged" in error
+    assert same_error == error
     assert choose_settings(plan.trials(), tmp_path)[1] == {("synthetic", "chn")}
 
 

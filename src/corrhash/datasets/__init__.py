@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -103,21 +103,26 @@ def load_raw(
 ) -> RetrievalSplit:
     """Load the raw items of a dataset, including those whose image files do not exist."""
     load = find_loader(name)
-    known = inspect.signature(load).parameters
-    if "root" in known:
+    if "root" in inspect.signature(load).parameters:
         options["root"] = DEFAULT_ROOT if root is None else root
     elif root is not None:
         raise ParameterError(
             "root", f"applies to published datasets only, got {str(root)!r} for {name}. Remove it."
         )
+    check_options(name, options)
+    split: RetrievalSplit = load(seed=seed, **options)
+    return split
+
+
+def check_options(name: str | Path, options: Iterable[str]) -> None:
+    """Raise an error if a dataset has no option of one of these names."""
+    known = inspect.signature(find_loader(name)).parameters
     for option in options:
         if option not in known:
             names = [each for each in known if each not in ("root", "seed", "path")]
             raise InputError(
                 f"{name} has no option {option!r}. Valid options: {', '.join(names) or 'none'}."
             )
-    split: RetrievalSplit = load(seed=seed, **options)
-    return split
 
 
 def find_loader(name: str | Path) -> Callable[..., Any]:

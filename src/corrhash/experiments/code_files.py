@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from corrhash.codes import Codes, check_n_bits
+from corrhash.codes import Codes, as_matrix
 from corrhash.datasets.base import RetrievalSplit, is_empty_text
-from corrhash.datasets.formats.arrays import PACKED, label_tables, read_arrays
+from corrhash.datasets.formats.arrays import PACKED, label_tables, packed_codes, read_arrays
 from corrhash.datasets.records import check_signs
 from corrhash.errors import InputError
 from corrhash.experiments.evaluation import DIRECTIONS
@@ -92,7 +93,7 @@ def read_queries_and_database(path: str | Path, *, cosine: bool = False) -> Fore
     arrays = _known_arrays(path)
     codes = {
         part: {
-            modality: _values(f"{part}_{modality}", arrays, path)
+            modality: _values(f"{part}_{modality}", arrays, path, cosine)
             for modality in MODALITIES
             if f"{part}_{modality}" in arrays
         }
@@ -164,9 +165,9 @@ def read_codes_of_dataset(
 
     Parameters
     ----------
-    paths : files with the arrays ``image`` and ``text``, or one of them, and ``keys``, as
-        :func:`corrhash.save_codes` writes them. Together they contain all queries and database
-        items. Without ``keys``, row i belongs to item i of the dataset as it is loaded.
+    paths : files with the arrays ``image``, ``text`` and ``keys``, as :func:`corrhash.save_codes`
+        writes them. Together they contain all queries and database items. Without ``keys``, row i
+        belongs to item i of the dataset as it is loaded.
     split : the dataset.
     cosine : keep real numbers, to rank by cosine.
     """
@@ -177,19 +178,25 @@ def read_codes_of_dataset(
         of_file = np.ravel(arrays.get("keys", ())).tolist() or list(split.pairs.row_keys())
         keys += of_file
         for modality in MODALITIES:
-            if modality in arrays:
-                values[modality].append(_values(modality, arrays, path))
-                if len(values[modality][-1]) != len(of_file):
-                    raise InputError(
-                        f"{path} has {len(values[modality][-1]):,} codes of {modality}s for "
-                        f"{len(of_file):,} items. Save the array keys, the key of each item, too."
-                    )
-    stacked = {modality: np.concatenate(parts) for modality, parts in values.items() if parts}
-    if {len(array) for array in stacked.values()} != {len(keys)}:
+            if modality not in arrays:
+                raise InputError(
+                    f"{path} needs the arrays image and text; it contains: "
+                    f"{', '.join(sorted(arrays)) or '(none)'}. Save the codes of both modalities."
+                )
+            of_modality = _values(modality, arrays, path, cosine)
+            values[modality].append(of_modality)
+            if len(of_modality) != len(of_file):
+                raise InputError(
+                    f"{path} has {len(of_modality):,} codes of {modality}s for {len(of_file):,} "
+                    "items. Save the array keys, the key of each item, too."
+                )
+    widths = {array.shape[1] for parts in values.values() for array in parts}
+    if len(widths) > 1:
         raise InputError(
-            f"Each file must have the array image, the array text or both, and all files the same. "
-            f"Got {', '.join(str(path) for path in paths)}."
+            f"All codes must have the same length, got {', '.join(map(str, sorted(widths)))} bits. "
+            "Pass the files of one code length."
         )
+    stacked = {modality: np.concatenate(parts) for modality, parts in values.items()}
     row_of = {str(key): row for row, key in enumerate(keys)}
     query = split.query
     database = query if query.labels is None else split.database  # paired: as evaluate does
@@ -218,14 +225,15 @@ def _known_arrays(path: str | Path) -> dict[str, Any]:
     }
 
 
-def _values(name: str, arrays: Mapping[str, Any], path: str | Path) -> np.ndarray:
+def _values(name: str, arrays: Mapping[str, Any], path: str | Path, cosine: bool) -> np.ndarray:
     """Return (n, n_bits) codes as numbers; packed codes as -1 and 1."""
-    array = np.asarray(arrays[name])
-    if "n_bits" in arrays and array.dtype == np.uint8:
-        n_bits = check_n_bits(int(np.ravel(arrays["n_bits"])[0]))
-        if array.ndim == 2 and array.shape[1] == (n_bits + 7) // 8:
-            return Codes(array, n_bits).signs()
-    check_signs(array, f"{name} in {path}")
+    packed = packed_codes(name, arrays)
+    if packed is not None:
+        return packed.signs()
+    array = arrays[name].toarray() if sp.issparse(arrays[name]) else arrays[name]
+    array = as_matrix(array, f"{name} in {path}")
+    if not cosine:
+        check_signs(array, f"{name} in {path}")
     return array
 
 

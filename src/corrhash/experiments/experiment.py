@@ -15,7 +15,7 @@ from corrhash.codes import check_n_bits
 from corrhash.datasets import (
     DATASETS,
     DEFAULT_ROOT,
-    TextOptions,
+    check_options,
     dataset_location,
     load_dataset,
 )
@@ -23,7 +23,7 @@ from corrhash.datasets.base import RetrievalSplit
 from corrhash.datasets.feature_cache import SUFFIXES
 from corrhash.datasets.published.base import published_files
 from corrhash.errors import InputError, ParameterError
-from corrhash.experiments.options import RAW_IMAGES, method_class
+from corrhash.experiments.options import RAW_IMAGES, method_class, named_text_options
 
 Settings = tuple[tuple[str, Any], ...]
 """Names and values, sorted by name: a hashable dictionary."""
@@ -85,6 +85,8 @@ class Experiment:
     def __post_init__(self) -> None:
         if self.n_bits != "labels":
             check_n_bits(self.n_bits)
+        if type(self.seed) is not int or self.seed < 0:
+            raise InputError(f"A seed must be an integer >= 0, got {self.seed!r}.")
         object.__setattr__(self, "row", self.row or self.method)
 
     @property
@@ -168,28 +170,32 @@ def load_split(experiment: Experiment, locations: Mapping[str, str]) -> Retrieva
     """
     options = dict(experiment.options)
     name = options.pop(SOURCE, experiment.dataset)
-    location = locations.get(name)
-    if location is not None and name in DATASETS:
+    location = _location(name, locations)
+    if name in locations and name in DATASETS:
         options["root"] = location
     if TEXT_FEATURES in options:
-        options[TEXT_FEATURES] = _feature_file(options[TEXT_FEATURES], location or ".")
+        options[TEXT_FEATURES] = _feature_file(options[TEXT_FEATURES], location)
     features = image_features_of(experiment)
     return _load(
-        name if location is None or name in DATASETS else location,
+        name if name in DATASETS else location,
         experiment.seed,
-        None if features == RAW_IMAGES else _feature_file(features, location or "."),
+        None if features == RAW_IMAGES else _feature_file(features, location),
         settings(options),
     )
 
 
-def check_locations(experiments: Iterable[Experiment], locations: Mapping[str, str]) -> None:
-    """Raise an error if files that these experiments read do not exist; no file is read."""
-    files = set()
+def check_data(experiments: Iterable[Experiment], locations: Mapping[str, str]) -> None:
+    """Raise an error if data of these experiments is missing or has no such options.
+
+    No item is read.
+    """
+    files, described = set(), set()
     for experiment in experiments:
         options = dict(experiment.options)
-        name = options.get(SOURCE, experiment.dataset)
-        for features in (image_features_of(experiment), options.get(TEXT_FEATURES)):
+        name = options.pop(SOURCE, experiment.dataset)
+        for features in (image_features_of(experiment), options.pop(TEXT_FEATURES, None)):
             files.add((name, features))
+        described.add((name, settings(options)))
     for name, features in sorted(files, key=str):
         location = locations.get(name)
         option = f"--data {name}=FOLDER"
@@ -200,12 +206,21 @@ def check_locations(experiments: Iterable[Experiment], locations: Mapping[str, s
         elif (published := published_files(DATASETS[name])) is not None:
             published.require(location or DEFAULT_ROOT, option)
         if features is not None and features.endswith(SUFFIXES):
-            path = Path(_feature_file(features, location or "."))
-            if not path.is_file():
+            folder = _location(name, locations)
+            if not Path(_feature_file(features, folder)).is_file():
                 raise InputError(
-                    f"The plan reads {features} from the folder of {name}, {location or '.'}, "
-                    f"which has no such file. Pass the folder that has it: {option}."
+                    f"The plan reads {features} from the folder of {name}, {folder}, which has no "
+                    f"such file. Pass the folder that has it: {option}."
                 )
+    for name, given in sorted(described, key=str):
+        rest = loading_options(given)
+        rest.pop("texts", None)
+        check_options(name if name in DATASETS else _location(name, locations), rest)
+
+
+def _location(name: str, locations: Mapping[str, str]) -> str:
+    """Return the location of a dataset; by default the root of published ones, or the name."""
+    return locations.get(name) or (DEFAULT_ROOT if name in DATASETS else name)
 
 
 def image_features_of(experiment: Experiment) -> str:
@@ -215,13 +230,20 @@ def image_features_of(experiment: Experiment) -> str:
 
 @lru_cache(maxsize=CACHED_SPLITS)
 def _load(location: str, seed: int, features: str | None, options: Settings) -> RetrievalSplit:
-    text = {
+    return load_dataset(location, seed=seed, image_features=features, **loading_options(options))
+
+
+def loading_options(options: Settings) -> dict[str, Any]:
+    """Return the options of a plan's dataset as :func:`load_dataset` takes them.
+
+    >>> loading_options((("n", 900), ("texts.top", 50)))["texts"].top
+    50
+    """
+    texts = {
         name.removeprefix(TEXT_OPTION): v for name, v in options if name.startswith(TEXT_OPTION)
     }
-    rest: dict[str, Any] = {name: v for name, v in options if not name.startswith(TEXT_OPTION)}
-    if text:
-        rest["texts"] = TextOptions(**text)
-    return load_dataset(location, seed=seed, image_features=features, **rest)
+    rest = {name: v for name, v in options if not name.startswith(TEXT_OPTION)}
+    return rest | ({"texts": named_text_options(texts)} if texts else {})
 
 
 def _feature_file(features: str, location: str) -> str:

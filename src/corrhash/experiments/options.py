@@ -142,12 +142,16 @@ def text_options(given: list[str]) -> TextOptions | None:
     """Return the text options of ``--texts``; None without any."""
     if not given:
         return None
-    options = parse_params(given, "texts")
+    return named_text_options(parse_params(given, "texts"))
+
+
+def named_text_options(values: dict[str, Any]) -> TextOptions:
+    """Return the text options with these values, by name."""
     known = [field.name for field in dataclasses.fields(TextOptions)]
-    for name in options:
+    for name in values:
         if name not in known:
             raise InputError(f"Unknown text option {name!r}. Valid names: {', '.join(known)}.")
-    return TextOptions(**options)
+    return TextOptions(**values)
 
 
 def photo_encoders(location: str, options: dict[str, Any]) -> dict[str, str] | None:

@@ -49,6 +49,7 @@ EXAMPLES = {
     "datasets": 'datasets = ["synthetic"]',
     "methods": 'methods = ["chn", "cvh"]',
     "n_bits": "n_bits = [16, 32]",
+    "seeds": "seeds = [0, 1, 2]",
 }
 
 
@@ -230,7 +231,7 @@ def parse_plan(content: Mapping[str, Any]) -> Plan:
     """Return the plan that a dictionary, parsed from TOML, describes."""
     _check_keys(content, KEYS, "a plan")
     for key, example in EXAMPLES.items():
-        if not content.get(key):
+        if not content.get(key, key == "seeds"):  # seeds have a default
             raise InputError(f"{key} is missing. Add it, for example: {example}.")
     names = content["methods"]
     for table in ("rows", "params", "grid"):
@@ -240,6 +241,7 @@ def parse_plan(content: Mapping[str, Any]) -> Plan:
         _check_known(
             name, content["datasets"], "[data] names a dataset that the plan does not list:"
         )
+    _check_tables(content)
     _check_settings_of(content)
     unseen = content.get("unseen")
     if unseen is not None:
@@ -257,6 +259,18 @@ def parse_plan(content: Mapping[str, Any]) -> Plan:
         data=content.get("data", {}),
         unseen=unseen,
     )
+
+
+def _check_tables(content: Mapping[str, Any]) -> None:
+    """Check that the tables of datasets and methods are tables, and that grids hold arrays."""
+    for name in ("data", "rows", "params", "grid"):
+        table = content.get(name, {})
+        _check_keys(table, dict.fromkeys(table, dict), f"[{name}]")
+    for name, grid in content.get("grid", {}).items():
+        _check_keys(grid, dict.fromkeys(grid, list), f"[grid.{name}]")
+        for setting, values in grid.items():
+            if not values:
+                raise InputError(f"{setting} of [grid.{name}] is empty. List values, or remove it.")
 
 
 def _check_settings_of(content: Mapping[str, Any]) -> None:

@@ -21,7 +21,7 @@ from joblib.externals.loky.process_executor import BrokenProcessPool
 from corrhash._files import atomic_write, cache_folder, make_folder
 from corrhash.errors import InputError
 from corrhash.experiments.evaluation import DIRECTIONS
-from corrhash.experiments.experiment import Experiment, check_locations
+from corrhash.experiments.experiment import Experiment, check_data
 from corrhash.experiments.plan import Plan
 from corrhash.experiments.result_files import find_result, find_trial, load_trials
 from corrhash.experiments.runner import run, try_settings
@@ -238,13 +238,13 @@ def run_study(
         rows[key].trials = len(experiments)
     for experiment in plan.experiments({}):
         rows[experiment.dataset, experiment.row].runs += 1
-    check_locations(_missing(plan, trials, folder), locations or {})
+    check_data(_missing(plan, trials, folder), locations or {})
     with Workers(n_workers) as workers:
         study = _Study(state, folder, dict(locations or {}), workers, show)
         study.finish([e for experiments in trials.values() for e in experiments], try_settings)
         tuned, untuned = choose_settings(trials, folder)
         failed = [key for key in rows if (plan.tuned_on(key[0]), key[1]) in untuned]
-        study.fail_rows(failed)
+        study.fail_rows({key: (plan.tuned_on(key[0]), key[1]) for key in failed})
         remaining = [e for e in plan.experiments(tuned) if (e.dataset, e.row) not in failed]
         study.finish(remaining, run)
     return state
@@ -326,17 +326,17 @@ class _Study:
                 self._fail(experiment, outcome.error, outcome.traceback)
             self.show(self.state)
 
-    def fail_rows(self, rows: Iterable[RowKey]) -> None:
-        """Mark all models of rows whose tuning trials failed as failed."""
+    def fail_rows(self, rows: Mapping[RowKey, RowKey]) -> None:
+        """Mark all models of rows as failed, given the rows whose tuning trials failed."""
         errors = {
             (t["experiment"]["dataset"], t["experiment"]["row"]): t["error"]
             for t in load_trials(self.folder)
             if t["error"]
         }
-        for key in rows:
+        for key, tuned in rows.items():
             row = self.state.rows[key]
             row.failed += row.runs
-            reason = errors.get(key, "see the failed trials")
+            reason = errors.get(tuned, "see the failed trials")
             what = f"{key[1]} on {key[0]}, {row.runs} models"
             self.state.failures.append((what, f"all tuning trials failed ({reason})"))
 

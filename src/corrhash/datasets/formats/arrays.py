@@ -145,12 +145,17 @@ def _read_codes(path: Path, shard: Shard) -> RecordStream:
 
 def _code_array(name: str, arrays: Mapping[str, Any], path: Path) -> Codes:
     """Return the codes of an array: packed with ``n_bits``, or a number per bit."""
-    array = np.asarray(arrays[name])
-    if "n_bits" in arrays and array.dtype == np.uint8 and array.ndim == 2:
-        n_bits = check_n_bits(int(np.ravel(arrays["n_bits"])[0]))
-        if array.shape[1] == (n_bits + 7) // 8:
-            return Codes(array, n_bits)
-    return code_rows(array, f"{name} in {path}")
+    packed = packed_codes(name, arrays)
+    return code_rows(np.asarray(arrays[name]), f"{name} in {path}") if packed is None else packed
+
+
+def packed_codes(name: str, arrays: Mapping[str, Any]) -> Codes | None:
+    """Return the codes of an array that is packed with ``n_bits``; None of any other."""
+    array = arrays[name]
+    if "n_bits" not in arrays or array.dtype != np.uint8 or array.ndim != 2:
+        return None
+    n_bits = check_n_bits(int(np.ravel(arrays["n_bits"])[0]))
+    return Codes(array, n_bits) if array.shape[1] == (n_bits + 7) // 8 else None
 
 
 def _read_parts(
