@@ -40,12 +40,12 @@ def legend(figure):
     return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
-def test_curves_have_a_column_per_dataset_and_direction(study):
+def test_curves_have_panels_per_dataset_and_direction(study):
     figure = figures.draw_curves(study)
     assert len(figure.axes) == 8  # two datasets, two directions, two kinds of curve
     headings = [panel.get_title() for panel in figure.axes[:4]]
-    assert headings[0] == "(a) I→T\nphotos, 32 bits"
-    assert headings[3] == "(d) T→I\nscenes, 32 bits"
+    assert headings[0] == "I→T, 32 bits\nphotos"
+    assert headings[3] == "T→I, 32 bits\nscenes"
     lines = {line.get_label(): line.get_ydata() for line in figure.axes[2].lines}
     assert set(lines) == {"CVH", "SCM", "DCMH", "CHN"}
     expected = study.cells["scenes", "cvh", 32]
@@ -60,9 +60,26 @@ def test_legend_names_every_row_once(study):
 def test_map_against_code_length(study):
     figure = figures.draw_bits(study)
     assert [panel.get_title() for panel in figure.axes] == [
-        "I→T, scenes",
-        "T→I, scenes",
+        "I→T\nscenes",
+        "T→I\nscenes",
     ]
+
+
+def test_lines_have_at_most_four_panels(tmp_path):
+    for dataset in ("coco", "photos", "scenes"):
+        for n_bits in (16, 32):
+            make_result(tmp_path, "cvh", n_bits, level=0.7, dataset=dataset)
+    study = StudyResults(load_results(tmp_path))
+    for draw, lines in ((figures.draw_bits, 2), (figures.draw_curves, 4)):
+        figure = draw(study)
+        grid = figure.axes[0].get_gridspec()
+        assert (grid.nrows, grid.ncols) == (lines, 4)
+        shown = [panel.get_title().partition("\n")[2] for panel in figure.axes if panel.axison]
+        assert shown[:6] == [
+            *("coco", "coco", "photos", "photos"),
+            *(("scenes", "scenes") if lines == 2 else ("coco", "coco")),
+        ]
+        assert len(shown) == 6 * lines // 2
 
 
 def test_training_curves_of_networks_only(study):

@@ -128,20 +128,19 @@ def draw_figures(study: StudyResults) -> Iterator[tuple[str, str, bytes]]:
 
 
 def draw_curves(study: StudyResults) -> Figure | None:
-    """Plot precision-recall above and precision@R below, one column per dataset and direction."""
+    """Plot precision-recall above and precision@R below, for each dataset and direction."""
     rows = [row for row in study.rows if row not in VARIANTS or row == "chn"]
     panels_of = [(dataset, direction) for dataset in study.datasets for direction in DIRECTIONS]
-    figure = Figure(figsize=(3.1 * len(panels_of) + 1.6, 6.4), layout="constrained")
-    panels = figure.subplots(2, len(panels_of), squeeze=False, sharey="row")
-    letters = iter("abcdefghijklmnopqrstuvwxyz")
+    columns, blocks = _lines_of(len(panels_of))
+    figure = Figure(figsize=(3.1 * columns + 1.6, 6.4 * blocks), layout="constrained")
+    panels = figure.subplots(2 * blocks, columns, squeeze=False, sharey="row")
     for line, (x, y, label) in enumerate(
         (
             ("recall", "precision_at_recall", "recall"),
             ("ranks", "precision_at_rank", "number of retrieved items R"),
         )
     ):
-        for column, (dataset, direction) in enumerate(panels_of):
-            panel = panels[line, column]
+        for panel, (dataset, direction) in zip(panels[line::2].ravel(), panels_of, strict=False):
             n_bits = study.plotted_bits(dataset)
             for row in rows:
                 results = study.cells.get((dataset, row, n_bits), [])
@@ -149,12 +148,10 @@ def draw_curves(study: StudyResults) -> Figure | None:
                     values = _mean(results, f"{direction}.{y}")
                     at = results[0].arrays[f"{direction}.{x}"]
                     panel.plot(at, values, label=title(row), **_style(row, study.rows))
-            heading = f"({next(letters)}) {task(direction)}\n{dataset}, {n_bits} bits"
-            panel.set_title(heading, fontsize=10)
+            panel.set_title(f"{task(direction)}, {n_bits} bits\n{dataset}", fontsize=10)
             panel.set_xlabel(label)
             _tidy(panel)
-        panels[line, 0].set_ylabel("precision")
-    _legend(figure, panels[0])
+    _finish(figure, panels, "precision")
     return figure
 
 
@@ -169,9 +166,10 @@ def draw_bits(study: StudyResults) -> Figure | None:
     ]
     if not panels_of:
         return None
-    figure = Figure(figsize=(3.4 * len(panels_of) + 1.6, 3.6), layout="constrained")
-    panels = figure.subplots(1, len(panels_of), squeeze=False, sharey=True)[0]
-    for panel, (dataset, direction) in zip(panels, panels_of, strict=True):
+    columns, lines = _lines_of(len(panels_of))
+    figure = Figure(figsize=(3.4 * columns + 1.6, 3.6 * lines), layout="constrained")
+    panels = figure.subplots(lines, columns, squeeze=False, sharey=True)
+    for panel, (dataset, direction) in zip(panels.ravel(), panels_of, strict=False):
         for number, row in enumerate(rows):
             maps = {b: study.maps(dataset, row, b, direction) for b in study.code_lengths(dataset)}
             maps = {b: values for b, values in maps.items() if values}
@@ -187,10 +185,10 @@ def draw_bits(study: StudyResults) -> Figure | None:
         lengths = study.code_lengths(dataset)
         panel.set_xticks(lengths, [str(b) for b in lengths])
         panel.minorticks_off()
-        panel.set(title=f"{task(direction)}, {dataset}", xlabel="bits")
+        panel.set_title(f"{task(direction)}\n{dataset}", fontsize=10)
+        panel.set_xlabel("bits")
         _tidy(panel)
-    panels[0].set_ylabel("mAP@all")
-    _legend(figure, panels)
+    _finish(figure, panels, "mAP@all")
     return figure
 
 
@@ -275,7 +273,7 @@ def _small_panels(
         for row in study.rows
         if study.plotted_cell(dataset, row) in study.cells
     ]
-    lines = -(-len(cells) // COLUMNS)
+    lines = _lines_of(len(cells))[1]
     figure = Figure(figsize=(2.7 * COLUMNS, 2.1 * lines + 0.5), layout="constrained")
     panels = figure.subplots(lines, COLUMNS, squeeze=False).ravel()
     for panel in panels[len(cells) :]:
@@ -305,6 +303,21 @@ def _style(row: str, rows: list[str]) -> dict[str, Any]:
     number = [other for other in rows if other not in HIGHLIGHTS].index(row)
     dash = DASHES[number // len(ROW_COLOURS) % len(DASHES)]
     return {"color": ROW_COLOURS[number % len(ROW_COLOURS)], "linestyle": dash, "linewidth": 1.4}
+
+
+def _lines_of(n_panels: int) -> tuple[int, int]:
+    """Return the numbers of columns and lines of a grid of panels."""
+    return min(n_panels, COLUMNS), -(-n_panels // COLUMNS)
+
+
+def _finish(figure: Figure, panels: np.ndarray, y: str) -> None:
+    """Hide unused panels of a grid, label the y-axis of each line, and add a legend."""
+    for panel in panels.ravel():
+        if not panel.has_data():
+            panel.set_axis_off()
+    for panel in panels[:, 0]:
+        panel.set_ylabel(y)
+    _legend(figure, panels.ravel())
 
 
 def _legend(figure: Figure, panels: Any) -> None:
