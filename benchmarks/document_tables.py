@@ -69,7 +69,9 @@ def costs(study: StudyResults, dataset: str) -> str:
     heads = "training (s) | encoding (s) | peak memory (GB) | distinct codes"
     lines = [f"| {n_bits} bits | {heads} |", "|---" * 5 + "|"]
     for row in study.rows:
-        results = study.cells[dataset, row, n_bits]
+        results = study.cells.get((dataset, row, n_bits), [])
+        if not results:
+            continue
         seconds = [
             f"{np.mean([r.facts['seconds'][stage] for r in results]):,.0f}"
             for stage in ("fit", "encode")
@@ -171,7 +173,8 @@ def _feature_sets(study: StudyResults, ranking: str, corner: str, rows: Sequence
         for d in study.datasets
     ]  # (n_cells, n_rows) each
     means = np.array([maps.mean(axis=0) for maps in by_dataset])  # (n_datasets, n_rows)
-    firsts = np.nan_to_num(np.vstack(by_dataset)).argmax(axis=1)  # (n_cells,)
+    cells = np.vstack(by_dataset)
+    firsts = np.nanargmax(cells[~np.isnan(cells).all(axis=1)], axis=1)  # of the measured cells
     n_first = np.bincount(firsts, minlength=len(rows))
     more = {
         "deviation": [_deviation_over_seeds(study, ranking, row) for row in rows],
@@ -302,7 +305,7 @@ def _cell(value: float, best: float) -> str:
 
 
 def both_directions_with_papers(study: StudyResults, dataset: str) -> str:
-    """Return the same, with method names as links that the document defines."""
+    """Return :func:`both_directions` with method names as links that the document defines."""
     head, rule, *rows = both_directions(study, dataset).splitlines()
     linked = [re.sub(r"^\| ([\w ]+) \|", r"| [\1] |", row) for row in rows]
     return "\n".join([head, rule, *linked, ""])

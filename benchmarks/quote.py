@@ -47,6 +47,7 @@ OMITTED_COLUMNS = {
 FIGURES = {
     "docs/images/mirflickr-curves.png": ("benchmarks/results/mirflickr", "curves"),
     "docs/images/mirflickr-bits.png": ("benchmarks/results/mirflickr", "bits"),
+    "docs/images/modern-bits.png": ("benchmarks/results/modern", "bits"),
     "docs/images/coco-curves.png": ("benchmarks/results/coco", "curves"),
     "docs/images/coco-bits.png": ("benchmarks/results/coco", "bits"),
     "docs/images/coco-distances.png": ("benchmarks/results/coco", "distances"),

@@ -103,9 +103,24 @@ def test_means_have_a_deviation_if_all_cells_have_the_same_seeds(tmp_path):
     ]
 
 
+def test_cells_without_results_have_no_first_method(tmp_path):
+    results = tmp_path / "results"
+    make_result(results, "cvh", 32, level=0.4)
+    make_result(results, "ucch", 32, level=0.5)
+    for n_bits in (32, 64):
+        make_result(results, "dsph", n_bits, level=0.6)
+    save_study(tmp_path / "study.json", StudyResults(load_results(results)), [])
+    without, _ = quoted(str(tmp_path / "study"), "feature-sets").split("\n\n")
+    head, _, first, second = without.splitlines()
+    assert head.endswith("| first (of 2 cells) |")
+    assert first.endswith("| 0 |")
+    assert second.endswith("| 2 |")
+
+
 def test_costs_are_seconds_and_gigabytes(tmp_path):
     results = tmp_path / "results"
     make_result(results, "cvh", 32, level=0.4)
+    make_result(results, "ucch", 16, level=0.4)
     save_study(tmp_path / "study.json", StudyResults(load_results(results)), [])
     *_, row = quoted(str(tmp_path / "study"), "costs").splitlines()
     assert row == "| CVH | 2 | 0 | 0.5 | 321 |"
