@@ -3,9 +3,13 @@
 Arguments: the name of a task below, a file for the result, and a folder for checkpoints.
 """
 
+import atexit
 import faulthandler
 import json
+import os
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -120,6 +124,22 @@ def main(task, found, checkpoint=None):
     )
 
 
+def fail_if_threads_remain():
+    """Exit with an error if threads of gloo are running, which can abort a process at its end."""
+    for _ in range(50):  # a thread that was joined is listed for a moment
+        names = []
+        for path in Path("/proc/self/task").glob("*/comm"):
+            with suppress(OSError):
+                names.append(path.read_text().strip())
+        if not any("gloo" in name for name in names):
+            return
+        time.sleep(0.1)
+    sys.stderr.write(f"Threads at the end of the process: {', '.join(names)}\n")
+    sys.stderr.flush()
+    os._exit(1)  # an exception would not change the exit code here
+
+
 if __name__ == "__main__":
+    atexit.register(fail_if_threads_remain)  # first in, last out: after the group is destroyed
     faulthandler.dump_traceback_later(240, exit=True)
     main(*sys.argv[1:])

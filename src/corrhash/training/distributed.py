@@ -14,6 +14,10 @@ from typing import Any
 
 import numpy as np
 import torch
+
+# Functions of this module have the process group as a default argument. Imported only after the
+# group exists, as DistributedDataParallel would, they keep its threads alive to the end.
+import torch.distributed.nn.functional
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
